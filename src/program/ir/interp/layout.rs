@@ -109,11 +109,16 @@ impl Layout {
 
     /// The position of an element in memory; `None` if it is outside the shape.
     pub(super) fn position(&self, indices: &[i64]) -> Option<usize> {
-        let inside = indices.iter().zip(&self.shape).all(|(i, n)| 0 <= *i && i < n);
-        if (!inside && !self.is_unbounded) || indices.len() != self.shape.len() {
+        if indices.len() != self.shape.len() {
             return None;
         }
-        let at = self.offset + indices.iter().zip(&self.strides).map(|(i, s)| i * s).sum::<i64>();
+        let mut at = self.offset;
+        for ((&index, &extent), &stride) in indices.iter().zip(&self.shape[..]).zip(&self.strides[..]) {
+            if !(0..extent).contains(&index) && !self.is_unbounded {
+                return None;
+            }
+            at += index * stride;
+        }
         usize::try_from(at).ok()
     }
 }

@@ -388,7 +388,7 @@ impl<'a> Points<'a> {
     fn produce(&mut self, producer: usize, indices: &[i64], solved: &[Option<i64>]) -> Result<Value, Stop> {
         let arena = &self.func.arena;
         let precision = self.options.precision;
-        let outer = self.target.replace(Target { producer, indices: indices.into(), value: None });
+        let outer = self.target.replace(Target { producer, indices: Indices::from_slice(indices), value: None });
         let mut current: Vec<i64> =
             self.producers[producer].loops.iter().zip(solved).map(|(l, s)| s.unwrap_or(l.1)).collect();
         loop {

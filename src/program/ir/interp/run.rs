@@ -106,7 +106,8 @@ impl Env for Machine<'_> {
     }
 
     fn load(&mut self, buffer: BufferId, indices: &[i64], lane: Lane) -> Result<Value, Box<Fault>> {
-        let indices = &self.in_rows(buffer, indices, lane.of_vector)[..];
+        let in_rows = lane.of_vector.then(|| self.in_rows(buffer, indices));
+        let indices = in_rows.as_deref().unwrap_or(indices);
         let (memory, at) = self.locate(buffer, indices, lane.inside)?;
         let memory = &self.memories[memory];
         match &memory.written {
@@ -226,9 +227,9 @@ impl Machine<'_> {
 
     /// The indices of an element selected by one of several lanes: a position beyond the end of a row continues in the
     /// next row.
-    fn in_rows(&self, buffer: BufferId, indices: &[i64], is_vector: bool) -> Indices {
-        let mut indices: Indices = indices.into();
-        if let (true, Some(place)) = (is_vector, &self.places[buffer.index()]) {
+    fn in_rows(&self, buffer: BufferId, indices: &[i64]) -> Indices {
+        let mut indices = Indices::from_slice(indices);
+        if let Some(place) = &self.places[buffer.index()] {
             for dim in (1..indices.len()).rev() {
                 let extent = place.layout.shape[dim].max(1);
                 if indices[dim] >= extent {
@@ -252,6 +253,31 @@ impl Machine<'_> {
                 Err(Box::new(Fault::OutOfBounds { buffer, indices: indices.to_vec(), shape }))
             }
         }
+    }
+
+    /// Stores a lane of an element.
+    fn store(&mut self, buffer: BufferId, indices: &[i64], lane: usize, value: Value) -> Result<(), Box<Fault>> {
+        let (memory, at) = self.locate(buffer, indices, lane)?;
+        let memory = &mut self.memories[memory];
+        memory.values[at] = value;
+        if let Some(written) = &mut memory.written {
+            written[at] = true;
+        }
+        Ok(())
+    }
+
+    /// Stores the lanes of a vector, to the elements that a vector of indices selects or to the lanes of one element.
+    fn store_lanes(&mut self, buffer: BufferId, indices: &[ExprId], value: ExprId) -> Result<(), Box<Fault>> {
+        let func = self.func;
+        let values = eval_lanes(&func.arena, self, self.options.precision, value)?;
+        let indices = eval_lane_indices(&func.arena, self, indices)?;
+        let width = values.len() / indices.len();
+        for (lane, value) in values.into_iter().enumerate() {
+            let at = &indices[lane / width];
+            let in_rows = (indices.len() > 1).then(|| self.in_rows(buffer, at));
+            self.store(buffer, in_rows.as_ref().unwrap_or(at), lane % width, value)?;
+        }
+        Ok(())
     }
 
     // ---- statements ----------------------------------------------------------------------------------------
@@ -360,17 +386,13 @@ impl Machine<'_> {
             Stmt::Block(b) => flow = self.exec_block(b)?,
             Stmt::Store { value, .. } if func.arena.is_undefined(*value) => self.step()?,
             Stmt::Store { buffer, indices, value } => {
-                let values = eval_lanes(&func.arena, self, self.options.precision, *value)?;
-                let indices = eval_lane_indices(&func.arena, self, func.arena.list(*indices))?;
-                let width = values.len() / indices.len();
-                for (lane, value) in values.into_iter().enumerate() {
-                    let indices = self.in_rows(*buffer, &indices[lane / width], indices.len() > 1);
-                    let (memory, at) = self.locate(*buffer, &indices, lane % width)?;
-                    let memory = &mut self.memories[memory];
-                    memory.values[at] = value;
-                    if let Some(written) = &mut memory.written {
-                        written[at] = true;
-                    }
+                let list = func.arena.list(*indices);
+                if func.arena.lanes(*value) == 1 {
+                    let value = self.value(*value)?;
+                    let indices = eval_indices(&func.arena, self, Precision::Exact, list)?;
+                    self.store(*buffer, &indices, 0, value)?;
+                } else {
+                    self.store_lanes(*buffer, list, *value)?;
                 }
                 self.step()?;
             }
