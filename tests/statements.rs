@@ -4,6 +4,8 @@
 //! listed here, which are those of TVM 0.27 for the same text (or follow from its documentation where it does not
 //! compile the text). The printed programs in both dialects must give the same results, and print the same again.
 
+#[path = "statements/barriers.rs"]
+mod barriers;
 #[path = "statements/calls.rs"]
 mod calls;
 #[path = "statements/ranges.rs"]

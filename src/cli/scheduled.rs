@@ -4,7 +4,7 @@ use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program, ScheduleText};
 use crate::diagnostic::{Diagnostic, Diagnostics, Source};
-use crate::ir::Module;
+use crate::ir::{Func, LoopKind, Module, Stmt};
 use crate::schedule::Schedule;
 use crate::schedule::error::{ErrorKind, ScheduleError};
 use crate::schedule::intrin::Intrinsics;
@@ -95,12 +95,24 @@ impl Request<'_> {
         }
     }
 
-    /// Applies the schedule up to its first error. If it names a function `main` that does not exist, this means the
-    /// single function that the command works on, as the database names all functions `main`.
+    /// Applies the schedule up to its first error, and warns of what a CPU only emulates.
     ///
     /// # Errors
     /// If the schedule cannot be read.
     pub(super) fn attempt(&self, console: Console) -> Result<Attempt, Failure> {
+        let attempt = self.apply(console)?;
+        if binds_threads(&attempt.schedule.module()) && !binds_threads(self.program.module()) {
+            console.warn(
+                "the schedule binds loops to threads of a GPU, which are emulated on the CPU: blocks (`blockIdx`) run in \
+                 parallel, the threads of a block one after the other",
+            );
+        }
+        Ok(attempt)
+    }
+
+    /// Applies the schedule up to its first error. If it names a function `main` that does not exist, this means the
+    /// single function that the command works on, as the database names all functions `main`.
+    fn apply(&self, console: Console) -> Result<Attempt, Failure> {
         let text = load::schedule(self.trace)?;
         let module = self.program.module();
         let chosen = self.program.functions(self.func)?;
@@ -149,6 +161,15 @@ impl Request<'_> {
         };
         (Attempt { start, schedule, failure }, unknown)
     }
+}
+
+/// Whether a loop of a program is bound to threads of a GPU.
+fn binds_threads(module: &Module) -> bool {
+    let bound = |func: &Func| {
+        let all = func.subtree(func.root.stmt());
+        all.into_iter().any(|s| matches!(func.get(s), Stmt::Loop(l) if matches!(l.kind, LoopKind::ThreadBinding(_))))
+    };
+    module.funcs.iter().any(bound)
 }
 
 fn is_unknown(error: &ScheduleError) -> bool {

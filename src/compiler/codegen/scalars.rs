@@ -549,6 +549,7 @@ fn is_scalar(function: Builtin) -> bool {
         | Builtin::StackMakeArray
         | Builtin::StackMakeShape
         | Builtin::IsNullPtr
+        | Builtin::StorageSync
         | Builtin::StartProfile
         | Builtin::EndProfile
         | Builtin::CallModule

@@ -7,6 +7,7 @@ use super::init::{self, Hoists};
 use super::{LowerError, Result};
 use crate::ir;
 use crate::ir::alignment::{DIM_ALIGN, DimAlign};
+use crate::ir::barriers::is_of_blocks;
 use crate::ir::expr::FxBuild;
 use crate::ir::{BlockId, Func, IterKind, Symbol};
 use crate::loopir::rewrite::for_each_expr;
@@ -295,6 +296,7 @@ impl Lowerer<'_> {
                     }
                 }
                 let kind = match l.kind {
+                    ir::LoopKind::ThreadBinding(axis) if is_of_blocks(axis) => LoopKind::Parallel,
                     ir::LoopKind::Serial | ir::LoopKind::ThreadBinding(_) => LoopKind::Serial,
                     ir::LoopKind::Parallel => LoopKind::Parallel,
                     ir::LoopKind::Vectorized => LoopKind::Vector,

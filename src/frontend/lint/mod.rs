@@ -10,6 +10,7 @@
 
 mod block_names;
 mod buffers;
+mod gpu_threads;
 mod leaf;
 mod missing_init;
 mod reduction_place;
@@ -28,8 +29,14 @@ struct Context<'a> {
 }
 
 /// All lints, in the order in which they run.
-const ALL: &[fn(&Context<'_>) -> Vec<Diagnostic>] =
-    &[reduction_place::check, shared_place::check, missing_init::check, buffers::check, block_names::check];
+const ALL: &[fn(&Context<'_>) -> Vec<Diagnostic>] = &[
+    reduction_place::check,
+    shared_place::check,
+    missing_init::check,
+    buffers::check,
+    block_names::check,
+    gpu_threads::check,
+];
 
 /// Lints the functions of a text.
 pub fn lint(parsed: &Parsed) -> Vec<Diagnostic> {

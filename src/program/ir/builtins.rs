@@ -10,8 +10,9 @@
 //! * TVM's fixed-point products, `ldexp`, and the halves of vectors;
 //! * the packed functions that sort, which [`sorting`](super::sorting) rewrites as statements.
 //!
-//! The remaining builtins are reinterpretations of bits and unknown functions.
+//! Barriers of GPU threads are replaced too ([`barriers`](super::barriers)). The remaining builtins are reinterpretations of bits and unknown functions.
 
+use super::barriers::without_barriers;
 use super::dtype::{DType, Ty};
 use super::expr::{Arena, Expr, ExprId};
 use super::func::Func;
@@ -27,7 +28,8 @@ impl Func {
         if self.arena.is_scalar_only() {
             return Cow::Borrowed(self);
         }
-        let mut func = self.clone();
+        // A barrier that cannot be replaced stays, for the error of who runs it.
+        let mut func = without_barriers(self).ok().flatten().unwrap_or_else(|| self.clone());
         func.rewrite_subtree(func.root.stmt(), &mut Expansion::default());
         super::sorting::write_out(&mut func);
         Cow::Owned(func)
@@ -97,6 +99,7 @@ pub(crate) fn definition(a: &mut Arena, function: Builtin, args: &[ExprId], ty: 
         | Builtin::StackMakeArray
         | Builtin::StackMakeShape
         | Builtin::IsNullPtr
+        | Builtin::StorageSync
         | Builtin::StartProfile
         | Builtin::EndProfile
         | Builtin::CallModule

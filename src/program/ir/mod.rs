@@ -9,6 +9,7 @@
 
 pub mod alignment;
 pub(crate) mod attr;
+pub mod barriers;
 pub(crate) mod brief;
 pub mod buffer;
 pub(crate) mod builtins;

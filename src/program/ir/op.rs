@@ -429,6 +429,8 @@ builtins! {
     StartProfile "start_profile_intrinsic" Handle Opaque 1 1;
     /// Marks the end of a time measurement; no effect here.
     EndProfile "end_profile_intrinsic" Handle Opaque 1 1;
+    /// A barrier of GPU threads: its scope, and two arguments for barriers of all blocks, without effect here.
+    StorageSync "tvm_storage_sync" Int32 Opaque 1 3;
     /// The argument, hidden from TVM's loop partitioning.
     IgnoreLoopPartition "ignore_loop_partition" First Pure 1 1;
     /// A function of the module by its name, written `Module.name(…)`; it has no `T.` name.

@@ -65,7 +65,8 @@ pub enum LoopKind {
     Vectorized,
     /// One after the other, written out.
     Unrolled,
-    /// Bound to a thread axis; on a CPU, serial.
+    /// Bound to a thread axis of a GPU. On a CPU, an emulation: blocks of threads run in parallel, the threads of a block one
+    /// after the other ([`barriers`](super::barriers)).
     ThreadBinding(Symbol),
 }
 

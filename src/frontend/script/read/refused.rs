@@ -65,7 +65,6 @@ const GPU: &[&str] = &[
     "tvm_kernel_replace_point",
     "tvm_load_matrix_sync",
     "tvm_mma_sync",
-    "tvm_storage_sync",
     "tvm_store_matrix_sync",
     "tvm_thread_allreduce",
     "tvm_thread_invariant",

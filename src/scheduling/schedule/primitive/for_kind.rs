@@ -86,7 +86,8 @@
 //!
 //! # `bind`
 //!
-//! Binds a loop to a GPU thread axis; on a CPU it runs serially.
+//! Binds a loop to a GPU thread axis. A CPU emulates it: blocks of threads (`blockIdx`) run in parallel, the threads of a block
+//! one after the other.
 //!
 //! ```python
 //! @T.prim_func
