@@ -206,6 +206,9 @@ impl<'a> GraphReader<'a, '_> {
     }
 
     fn operator_arg(&mut self, op: &str, param: &str, kind: Kind, e: &Expr<'a>) -> Option<Arg> {
+        if kind.is_attribute() {
+            return self.attribute(op, param, kind, e).map(Arg::Attr);
+        }
         match kind {
             Kind::Tensor => self.value(e, "lv").map(Arg::Value),
             Kind::OptTensor if e.kind == ExprKind::None => Some(Arg::Missing),
@@ -238,21 +241,7 @@ impl<'a> GraphReader<'a, '_> {
                 let items: Vec<Option<ExprId>> = items.iter().map(|e| self.number(e)).collect();
                 items.into_iter().collect::<Option<_>>().map(Arg::Prims)
             }
-            Kind::Int
-            | Kind::OptInt
-            | Kind::Ints
-            | Kind::OptInts
-            | Kind::IntOrInts
-            | Kind::Float
-            | Kind::OptFloat
-            | Kind::OptNumber
-            | Kind::OptFloats
-            | Kind::Bool
-            | Kind::Str
-            | Kind::OptStr
-            | Kind::DType
-            | Kind::OptDType
-            | Kind::IndexMap => self.attribute(op, param, kind, e).map(Arg::Attr),
+            kind => unreachable!("{kind:?} is an attribute, which was read above"),
         }
     }
 
