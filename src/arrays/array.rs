@@ -47,6 +47,14 @@ impl Array {
         Ok(Array { dtype, shape: shape.to_vec(), data })
     }
 
+    /// The same elements in another shape.
+    ///
+    /// # Errors
+    /// If the shape has more or fewer elements.
+    pub fn with_shape(self, shape: &[i64]) -> Result<Array, NoArray> {
+        Array::new(self.dtype, shape, self.data)
+    }
+
     /// The array of rank 0 whose element a text is: a number in decimal, or `true` or `false` for `bool`. Floats are rounded to
     /// the type. `None` if the text is no number of the type.
     pub fn number(dtype: DType, text: &str) -> Option<Array> {
@@ -104,6 +112,22 @@ impl Array {
     /// The array as the interpreter sees it, which reads single elements.
     pub fn view(&self) -> TensorRef<'_> {
         TensorRef { dtype: self.dtype, shape: &self.shape, data: &self.data }
+    }
+}
+
+/// An array of one dimension.
+impl From<&[f32]> for Array {
+    fn from(elements: &[f32]) -> Array {
+        let data = elements.iter().flat_map(|v| v.to_le_bytes()).collect();
+        Array { dtype: DType::Float32, shape: vec![elements.len() as i64], data }
+    }
+}
+
+/// An array of one dimension.
+impl From<&[i64]> for Array {
+    fn from(elements: &[i64]) -> Array {
+        let data = elements.iter().flat_map(|v| v.to_le_bytes()).collect();
+        Array { dtype: DType::Int64, shape: vec![elements.len() as i64], data }
     }
 }
 

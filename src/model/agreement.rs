@@ -142,13 +142,9 @@ fn tolerance(dtype: DType) -> f64 {
 mod tests {
     use super::*;
 
-    fn floats(values: &[f32]) -> Array {
-        let data = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-        Array::new(DType::Float32, &[values.len() as i64], data).expect("an array")
-    }
-
     #[test]
     fn floats_are_compared_with_the_largest() {
+        let floats = |v: &[f32]| Array::from(v);
         let (inf, nan) = (f32::INFINITY, f32::NAN);
         let output = of_output("y", &floats(&[1.0, 4.0, nan, inf]), &floats(&[1.5, 4.0, nan, inf]));
         assert_eq!((output.elements, output.different, output.relative), (4, 0, 0.125));
@@ -160,10 +156,7 @@ mod tests {
 
     #[test]
     fn integers_are_counted() {
-        let of = |v: &[i64]| {
-            let data = v.iter().flat_map(|v| v.to_le_bytes()).collect();
-            Array::new(DType::Int64, &[v.len() as i64], data).expect("an array")
-        };
+        let of = |v: &[i64]| Array::from(v);
         let agreement = Agreement { outputs: vec![of_output("i", &of(&[1, 2, 3]), &of(&[1, 3, 2]))], tolerance: 1.0 };
         assert_eq!(agreement.to_string(), "output `i`: 2 of 3 elements differ");
     }

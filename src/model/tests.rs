@@ -4,12 +4,11 @@ use super::{Agreement, Model, Reference};
 use crate::arrays::Array;
 use crate::graph::pass::{self, Context, GraphModule};
 use crate::graph::program::Place;
-use crate::ir::DType;
 use crate::script::{ParseOptions, parse};
 use crate::workload::Setting;
 
 fn floats(shape: &[i64], values: &[f32]) -> Array {
-    Array::new(DType::Float32, shape, values.iter().flat_map(|v| v.to_le_bytes()).collect()).expect("an array")
+    Array::from(values).with_shape(shape).expect("an array")
 }
 
 /// Runs `main` of a text, and compares its outputs.

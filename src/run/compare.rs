@@ -89,15 +89,10 @@ pub fn compare(found: &Array, expected: &Array, tolerance: Tolerance) -> Compari
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::DType;
-
-    fn floats(values: &[f32]) -> Array {
-        let data = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-        Array::new(DType::Float32, &[values.len() as i64], data).expect("an array")
-    }
 
     #[test]
     fn floats_are_compared_as_numpy_does() {
+        let floats = |v: &[f32]| Array::from(v);
         let (inf, nan) = (f32::INFINITY, f32::NAN);
         let tolerance = Tolerance { absolute: 0.5, relative: 0.25 };
         let found = floats(&[1.0, 3.0, nan, inf, 5.0, -0.0, 1.0, inf]);
@@ -112,10 +107,7 @@ mod tests {
 
     #[test]
     fn integers_are_exact_unless_a_tolerance_is_given() {
-        let of = |values: &[i64]| {
-            let data = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-            Array::new(DType::Int64, &[values.len() as i64], data).expect("an array")
-        };
+        let of = |v: &[i64]| Array::from(v);
         // These are the same number as floats.
         let (a, b) = (of(&[1 << 53, i64::MIN]), of(&[(1 << 53) + 1, i64::MIN]));
         let all = compare(&a, &b, Tolerance::EXACT);

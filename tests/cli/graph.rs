@@ -35,8 +35,7 @@ class Model:
 "#;
 
 fn floats(shape: &[i64], values: &[f32]) -> Array {
-    let data = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-    Array::new(DType::Float32, shape, data).expect("an array")
+    Array::from(values).with_shape(shape).expect("an array")
 }
 
 /// A directory with the model, its weights beside it, an input and what it gives.

@@ -97,5 +97,5 @@ fn tuple(shape: &[i64]) -> String {
 }
 
 fn floats(shape: &[i64], values: &[f32]) -> Array {
-    Array::new(DType::Float32, shape, values.iter().flat_map(|v| v.to_le_bytes()).collect()).expect("an array")
+    Array::from(values).with_shape(shape).expect("an array")
 }
