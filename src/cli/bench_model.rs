@@ -144,11 +144,12 @@ impl Times {
         call.run()?;
         let mut times = Times { calls: Vec::new(), steps: vec![Vec::new(); model.program().steps.len()] };
         let reading = reading_secs(clock);
+        let rows = call.rows(clock, reading)?;
         let start = clock.now().as_secs_f64();
         let is_enough = |n: usize| n >= MOST_CALLS || clock.now().as_secs_f64() - start >= ENOUGH_SECS;
         while times.calls.len() < FEWEST_CALLS || !is_enough(times.calls.len()) {
             times.calls.extend(call.repeat(1, clock)?);
-            for (all, secs) in times.steps.iter_mut().zip(call.time_steps(clock, reading)?) {
+            for (all, secs) in times.steps.iter_mut().zip(call.time_steps(&rows, clock, reading)?) {
                 all.push(secs);
             }
         }

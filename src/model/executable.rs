@@ -37,6 +37,8 @@ struct State {
     arguments: Vec<*mut u8>,
     /// The copies of all steps: from, to, size.
     copies: Vec<(*const u8, *mut u8, usize)>,
+    /// The first argument and the first copy of each step.
+    starts: Vec<(usize, usize)>,
 }
 
 // SAFETY: the pointers are used by one call at a time, which sets those that do not lead into the state's own memory.
@@ -249,6 +251,7 @@ impl Model {
                 memory: Memory::new(self.program.plan.bytes)?,
                 arguments: Vec::new(),
                 copies: Vec::new(),
+                starts: Vec::new(),
             },
         };
         let mut call =
@@ -260,7 +263,7 @@ impl Model {
 
 /// A model with arrays for its parameters.
 pub struct Call<'m> {
-    model: &'m Model,
+    pub(super) model: &'m Model,
     fixed: &'m Fixed,
     inputs: Memory,
     outputs: Memory,
@@ -278,7 +281,9 @@ impl Call<'_> {
         arguments.clear();
         let mut copies = std::mem::take(&mut state.copies);
         copies.clear();
+        state.starts.clear();
         for step in &self.model.program.steps {
+            state.starts.push((arguments.len(), copies.len()));
             arguments.extend(step.args.iter().map(|&place| self.pointer(&state, place)));
             let pointers = |c: &Copy| (self.pointer(&state, c.from).cast_const(), self.pointer(&state, c.to), c.bytes);
             copies.extend(step.copies.iter().map(pointers));
@@ -324,22 +329,6 @@ impl Call<'_> {
         Ok(times)
     }
 
-    /// Runs the model once, and gives the seconds of each step, of which `reading` are those that one reading of the clock takes
-    /// ([`reading_secs`](crate::measure::reading_secs)): they are subtracted.
-    ///
-    /// # Errors
-    /// A kernel fails.
-    pub fn time_steps(&mut self, timer: &dyn Timer, reading: f64) -> Result<Vec<f64>, ModelError> {
-        let mut times = Vec::with_capacity(self.model.program.steps.len());
-        for i in 0..self.model.program.steps.len() {
-            let start = timer.now();
-            self.steps(i..i + 1)?;
-            times.push(((timer.now() - start).as_secs_f64() - reading).max(0.0));
-        }
-        self.copy();
-        Ok(times)
-    }
-
     /// The stop flag of the calls: raised, it ends a running kernel.
     pub fn stop_flag(&self) -> Option<&StopFlag> {
         self.state.as_ref().map(|s| s.context.stop_flag())
@@ -350,33 +339,36 @@ impl Call<'_> {
     /// # Errors
     /// A kernel fails.
     pub fn steps(&mut self, range: std::ops::Range<usize>) -> Result<(), ModelError> {
+        self.repeat_steps(range, 1)
+    }
+
+    /// As [`Call::steps`], but each step runs `n` times in a row.
+    pub(super) fn repeat_steps(&mut self, range: std::ops::Range<usize>, n: u32) -> Result<(), ModelError> {
         let model = self.model;
         let Some(state) = self.state.as_mut() else { return Ok(()) };
-        let mut rest = &state.arguments[..];
-        let mut copies = &state.copies[..];
-        for (i, step) in model.program.steps.iter().enumerate() {
-            let (arguments, after) = rest.split_at(step.args.len());
-            rest = after;
-            let (own, after) = copies.split_at(step.copies.len());
-            copies = after;
-            if !range.contains(&i) {
-                continue;
+        let Some(&(mut argument, mut copy)) = state.starts.get(range.start) else { return Ok(()) };
+        for (i, step) in range.clone().zip(&model.program.steps[range]) {
+            let arguments = &state.arguments[argument..argument + step.args.len()];
+            argument += step.args.len();
+            let copies = &state.copies[copy..copy + step.copies.len()];
+            copy += step.copies.len();
+            for _ in 0..n {
+                for &(from, to, bytes) in copies {
+                    // SAFETY: both places have this size. They do not overlap: `to` is a temporary or an output, and `from`
+                    // another place that still lives.
+                    unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
+                }
+                // SAFETY: there is a pointer for each parameter, of the size that the types of the graph say, which passes
+                // checked against the parameters. What a step writes is a temporary or an output: temporaries that live at the
+                // same time do not overlap, and no two places share an output.
+                unsafe { model.kernels.call(i, step, arguments, &mut state.context)? };
             }
-            for &(from, to, bytes) in own {
-                // SAFETY: both places have this size. They do not overlap: `to` is a temporary or an output, and `from` another
-                // place that still lives.
-                unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
-            }
-            // SAFETY: there is a pointer for each parameter, of the size that the types of the graph say, which passes checked
-            // against the parameters. What a step writes is a temporary or an output: temporaries that live at the same time do
-            // not overlap, and no two places share an output.
-            unsafe { model.kernels.call(i, step, arguments, &mut state.context)? };
         }
         Ok(())
     }
 
     /// Fills the outputs that no step writes.
-    fn copy(&mut self) {
+    pub(super) fn copy(&mut self) {
         let Some(state) = self.state.take() else { return };
         for &(from, to) in &self.model.program.copies {
             let bytes = self.model.program.outputs[to].bytes();

@@ -41,6 +41,7 @@ mod memory;
 mod preparation;
 mod reference;
 mod step_kernels;
+mod step_times;
 #[cfg(test)]
 mod tests;
 
@@ -48,3 +49,4 @@ pub use agreement::{Agreement, OutputAgreement};
 pub use executable::{Model, ModelError};
 pub use preparation::prepare;
 pub use reference::Reference;
+pub use step_times::Rows;

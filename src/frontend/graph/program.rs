@@ -86,6 +86,8 @@ pub struct Step {
     pub call: CallId,
     /// What is copied before the kernel runs.
     pub copies: Vec<Copy>,
+    /// Whether the kernel overwrites an argument that is not copied: a second run would read what the first one wrote.
+    pub overwrites: bool,
 }
 
 /// A copy of an argument that a kernel overwrites.
@@ -338,7 +340,7 @@ impl Builder<'_> {
                         }
                     }
                     let steps = if is_invariant { &mut self.preparation } else { &mut self.steps };
-                    steps.push(Step { func, args, n_reads, call: c, copies });
+                    steps.push(Step { func, args, n_reads, call: c, copies, overwrites: false });
                 }
                 written
             }
@@ -398,6 +400,7 @@ impl Builder<'_> {
                     steps[at].copies.push(copy);
                     continue;
                 }
+                steps[at].overwrites = true;
                 let rename = |place: &mut Place| {
                     if *place == to {
                         *place = from;
