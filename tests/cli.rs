@@ -23,6 +23,8 @@ mod run_on_arrays;
 #[cfg(unix)]
 #[path = "cli/stopping.rs"]
 mod stopping;
+#[path = "cli/weights.rs"]
+mod weights;
 
 use serde_json::Value;
 use std::fs;

@@ -23,11 +23,11 @@ pub(crate) fn build(
 ) -> PyResult<Vec<PathBuf>> {
     let emit: Result<Vec<File>, String> = emit.iter().map(|word| word.parse()).collect();
     let emit = emit.map_err(|why| errors::input(py, why))?;
-    let request = Request { output, prefix, has_tvm_ffi: tvm_ffi, emit };
+    let request = Request { output, prefix, has_tvm_ffi: tvm_ffi, emit, external_weights: None };
     let functions: Vec<Function> = found.iter().map(|f| f.get().exported(only_this_cpu)).collect();
     let work = move |_: &Teller<(), _>| {
         let plan = request.plan()?;
-        plan.write(&plan.library(functions))
+        plan.write(&plan.library(functions)?)
     };
     let written = waiting::wait(py, &Interrupt::new(), |()| Ok(()), work)?;
     written.map_err(|e| errors::of_request(py, &e))

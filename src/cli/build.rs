@@ -16,9 +16,10 @@ use super::{Done, records, setting};
 use crate::export::{self, Body, File, Version};
 use crate::graph;
 use crate::ir::equal::Equality;
-use crate::model;
+use crate::model::Preparations;
 use crate::request::building::{self, Request};
 use crate::request::program;
+use crate::request::weights::Weights;
 use crate::workload::Workload;
 use clap::builder::PossibleValue;
 use serde_json::json;
@@ -60,6 +61,9 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::args::seed)]
     #[arg(allow_negative_numbers = true, help_heading = "Schedules")]
     seed: u64,
+    /// Write the weights of models into this file, instead of the object; callers map it and pass it once
+    #[arg(long, value_name = "FILE", help_heading = "Graphs")]
+    external_weights: Option<PathBuf>,
     #[command(flatten)]
     graph: GraphFiles,
     #[command(flatten)]
@@ -160,9 +164,10 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         prefix: args.prefix.clone(),
         has_tvm_ffi: !args.no_tvm_ffi,
         emit: args.emit.clone(),
+        external_weights: args.external_weights.clone(),
     };
     let plan = plan.plan()?;
-    let library = plan.library(functions(args, global, console)?);
+    let library = plan.library(functions(args, global, console)?)?;
     let files = plan.write(&library)?;
     let names: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
     match args.format {
@@ -181,6 +186,7 @@ fn functions(args: &Args, global: &Global, console: Console) -> Result<Vec<expor
     let mut functions: Vec<export::Function> = Vec::new();
     let mut missing: Vec<(String, String)> = Vec::new();
     let choices = choices(&args.bind)?;
+    let mut known = KnownValues::new(args);
     let size_names: Vec<String> = args.bind.iter().filter(|(_, v)| v.len() > 1).map(|(n, _)| n.clone()).collect();
     for (i, choice) in choices.iter().enumerate() {
         let program = if i == 0 {
@@ -190,7 +196,7 @@ fn functions(args: &Args, global: &Global, console: Console) -> Result<Vec<expor
         };
         let program = super::shapes::shaped(program, &args.file, &args.graph.shape)?;
         let built = match program.graph(args.func.as_deref())? {
-            Some(graph) => vec![graph_version(args, global, &program, graph, console, &mut missing)?],
+            Some(graph) => vec![graph_version(args, global, &program, graph, &mut known, console, &mut missing)?],
             None => {
                 let chosen = program.functions(args.func.as_deref())?;
                 for &index in &chosen {
@@ -254,12 +260,26 @@ fn choices(bind: &[(String, Vec<i64>)]) -> Result<Vec<Vec<(String, i64)>>, Failu
     Ok(all)
 }
 
+/// The values that the versions of a graph share.
+struct KnownValues {
+    weights: Weights,
+    preparations: Preparations,
+}
+
+impl KnownValues {
+    fn new(args: &Args) -> KnownValues {
+        let weights = Weights::new(&args.file, args.graph.weights.as_deref());
+        KnownValues { weights, preparations: Preparations::default() }
+    }
+}
+
 /// A graph with fixed extents: calls of its kernels, with their schedules. Names without a record are added to `missing`.
 fn graph_version(
     args: &Args,
     global: &Global,
     program: &Program,
     graph: &graph::Function,
+    known: &mut KnownValues,
     console: Console,
     missing: &mut Vec<(String, String)>,
 ) -> Result<(String, Version), Failure> {
@@ -272,7 +292,7 @@ fn graph_version(
     let steps = graph::program::Program::of(function).map_err(mistakes)?;
     let kernels_of = graph::program::Kernels::of(&steps.steps);
     let chosen = kernels_of.positions(lowered.module()).map_err(mistakes)?;
-    let weights = building::weights(&steps, &args.file, args.graph.weights.as_deref())?;
+    let weights = known.weights.of(&steps)?;
     let mut kernels = Vec::new();
     for (_, version) in versions(args, global, &lowered, &chosen, console, missing)? {
         if let Body::Func(func) = version.body {
@@ -280,11 +300,9 @@ fn graph_version(
         }
     }
     let setting = setting::here(&args.machine, global, true, console)?;
-    let known: Vec<graph::Constant> = weights[steps.n_inputs..].iter().flatten().cloned().collect();
-    let prepared = model::prepare(&lowered.graph_module(), &name, &setting, &known);
+    let prepared = known.preparations.results(&lowered.graph_module(), &name, &setting, &weights);
     let prepared = prepared.map_err(|e| super::run_model::failure(program, &name, e))?;
-    let graph = export::Graph { program: steps, kernels, kernel_of: kernels_of.of_step, weights, prepared };
-    building::check_size(&graph)?;
+    let graph = export::Graph::new(steps, kernels, &weights, &prepared);
     let body = Body::Graph(Arc::new(graph));
     let targets = export::Versions::of(setting.codegen(), global.isa.is_some());
     Ok((name, Version { sizes: Vec::new(), body, accesses: Vec::new(), targets, measured: None }))

@@ -31,7 +31,47 @@ pub enum Code {
     Size = 8,
     /// The hook for parallel loops failed, or did not run every worker.
     Parallel = 9,
+    /// The function reads external weights, and none were passed.
+    WeightsMissing = 10,
+    /// What was passed as weights does not begin as a file of weights.
+    WeightsMagic = 11,
+    /// The file of weights has another format version.
+    WeightsVersion = 12,
+    /// The file of weights was made for another instruction set.
+    WeightsIsa = 13,
+    /// The file of weights is that of another model or build.
+    WeightsModel = 14,
+    /// The file of weights has another size than it states: it was cut off.
+    WeightsSize = 15,
+    /// Other weights were passed before.
+    WeightsSet = 16,
+    /// The file of weights cannot be opened or mapped. Only helpers in headers return it.
+    WeightsFile = 17,
 }
+
+/// The head of a file of weights. Tensors follow, each at a multiple of 64 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct WeightsHeader {
+    /// [`WEIGHTS_MAGIC`].
+    pub magic: [u8; 8],
+    /// [`WEIGHTS_VERSION`].
+    pub version: u32,
+    /// The instruction set that the weights were prepared for.
+    pub isa: u32,
+    /// Hash of all that follows the header.
+    pub hash: [u8; 16],
+    /// Size of the file in bytes.
+    pub bytes: u64,
+    /// Zeros.
+    pub reserved: [u8; 24],
+}
+
+/// The first bytes of a file of weights.
+pub const WEIGHTS_MAGIC: [u8; 8] = *b"TVMRWGTS";
+
+/// Version of the format of files of weights.
+pub const WEIGHTS_VERSION: u32 = 1;
 
 /// A compiled kernel: takes a frame, returns a status.
 pub type KernelFn = unsafe extern "C" fn(frame: *const Frame) -> u32;
@@ -101,6 +141,10 @@ pub struct Library {
     pub features: AtomicU32,
     /// Keeps the structure a multiple of eight bytes.
     pub padding: u32,
+    /// The first byte of the external weights, once they are passed; null before. They stay for good.
+    pub weights: AtomicPtr<u8>,
+    /// What the external weights must begin with; null if there are none.
+    pub expected_weights: *const WeightsHeader,
     /// Null where no TVM-FFI is linked.
     pub raise: Option<Raise>,
     /// Looks up symbols of the process: TVM-FFI may be loaded after the library. Shared libraries only.
@@ -186,6 +230,10 @@ pub struct Function {
     pub n_prepared: u32,
     /// Whether it has parallel loops.
     pub is_parallel: u32,
+    /// Whether it reads external weights.
+    pub needs_weights: u32,
+    /// Keeps the structure a multiple of eight bytes.
+    pub padding: u32,
 }
 
 /// A function that a library exports.

@@ -3,6 +3,7 @@
 use super::abi::features;
 use super::code_module::CodeModule;
 use super::descriptors::{self, Described};
+use super::elements::{Elements, KnownElements};
 use super::interface::{Body, Function, Graph, Library, Param, Version};
 use super::layout::{FunctionLayout, layouts};
 use super::{ExportError, Kind, graph, support, wrappers};
@@ -16,7 +17,6 @@ use crate::lower::lower;
 use crate::machine::Isa;
 use cranelift_codegen::ir::LibCall;
 use cranelift_codegen::isa::OwnedTargetIsa;
-use cranelift_module::DataId;
 use cranelift_object::{ObjectBuilder, ObjectModule};
 use std::collections::HashMap;
 
@@ -56,6 +56,8 @@ pub(super) struct Sized {
     pub prepared: Vec<u64>,
     /// The kinds of CPU, the best first.
     pub compiled: Vec<Compiled>,
+    /// Whether it reads external weights.
+    pub needs_weights: bool,
 }
 
 /// The relocatable object of a library: an ELF file.
@@ -65,10 +67,11 @@ pub(super) struct Sized {
 pub fn object(library: &Library, kind: Kind) -> Result<Vec<u8>, ExportError> {
     let mut module = module(library)?;
     let mut described = Vec::new();
+    let mut known = KnownElements::new(library.external_weights.as_ref());
     for layout in layouts(library)? {
         let function = layout.function;
         let sized: Result<Vec<Sized>, _> =
-            function.versions.iter().map(|v| version(&mut module, function, v)).collect();
+            function.versions.iter().map(|v| version(&mut module, &mut known, function, v)).collect();
         described.push((layout, sized?));
     }
     finish(module, library, &described, kind)
@@ -108,23 +111,30 @@ pub(super) fn finish(
 }
 
 /// Compiles a function with fixed extents for each kind of CPU.
-fn version(module: &mut CodeModule, function: &Function, version: &Version) -> Result<Sized, ExportError> {
+fn version(
+    module: &mut CodeModule,
+    known: &mut KnownElements<'_>,
+    function: &Function,
+    version: &Version,
+) -> Result<Sized, ExportError> {
     let params = version.params()?;
     let sizes: Vec<String> = version.sizes.iter().map(i64::to_string).collect();
     let name_for = |cpu: &str| [&[function.c_name(), cpu.to_owned()][..], &sizes].concat().join(".");
     let names = version.targets.0.iter().map(|o| name_for(if o.any_cpu { "any" } else { o.isa.name() }));
     let targets = names.zip(&version.targets.0);
+    let mut needs_weights = false;
     let (prepared, compiled) = match &version.body {
         Body::Func(func) => func_for_all(module, function, func, targets)?,
         Body::Graph(graph) => {
-            let data = graph::define_data(module, &name_for("graph"), graph)?;
+            let elements = known.of_graph(module, graph)?;
+            needs_weights = elements.values().any(|e| matches!(e, Elements::Outside(_)));
             let one = |(name, options): (String, &CodegenOptions)| {
-                graph_for_cpu(module, function, graph, &data, &name, options)
+                graph_for_cpu(module, function, graph, &elements, &name, options)
             };
             (Vec::new(), targets.map(one).collect::<Result<_, _>>()?)
         }
     };
-    Ok(Sized { sizes: version.sizes.clone(), params, prepared, compiled })
+    Ok(Sized { sizes: version.sizes.clone(), params, prepared, compiled, needs_weights })
 }
 
 /// Compiles a scheduled function for each kind of CPU. Returns the bytes of prepared buffers, too.
@@ -158,7 +168,7 @@ fn graph_for_cpu(
     module: &mut CodeModule,
     function: &Function,
     graph: &Graph,
-    data: &HashMap<Place, DataId>,
+    elements: &HashMap<Place, Elements>,
     name: &str,
     options: &CodegenOptions,
 ) -> Result<Compiled, ExportError> {
@@ -168,7 +178,7 @@ fn graph_for_cpu(
         let kernel = lowered(function, func)?;
         kernels.push(for_cpu(module, &format!("{name}.{i}"), &kernel, options).map_err(failed)?);
     }
-    let call = graph::define_calls(module, name, graph, &kernels, data)?;
+    let call = graph::define_calls(module, name, graph, &kernels, elements)?;
     Ok(Compiled { needs: needs(options, call.has_dots).map_err(failed)?, call, prepare: None })
 }
 

@@ -80,6 +80,14 @@ impl Block {
     }
 }
 
+/// The symbol of the library's state.
+const LIBRARY: &str = "library";
+
+/// The state of the library, which kernels may refer to before it is defined.
+pub(super) fn declare_library(module: &mut dyn Module) -> Result<DataId, ExportError> {
+    Ok(module.declare_data(LIBRARY, Linkage::Local, true, false)?)
+}
+
 /// Defines the data of all functions.
 pub(super) fn define(
     module: &mut dyn Module,
@@ -99,7 +107,13 @@ pub(super) fn define(
             state.function(offset_of!(abi::Library, dlsym), dlsym);
         }
     }
-    let state = state.define(module, "library", true)?;
+    if let Some(weights) = &library.external_weights {
+        let header = weights.header().to_vec();
+        let header = Block { bytes: header, functions: Vec::new(), data: Vec::new() };
+        let header = header.define(module, "expected_weights", false)?;
+        state.data(offset_of!(abi::Library, expected_weights), header);
+    }
+    let state = state.define(module, LIBRARY, true)?;
     let mut entries = Vec::new();
     for (layout, sized) in functions {
         entries.push(entry(module, library, layout, sized, state)?);
@@ -186,6 +200,7 @@ fn function(
     let is_parallel = |k: &ObjectKernel| k.is_parallel;
     let parallel = sized.compiled.iter().any(|c| is_parallel(&c.call) || c.prepare.as_ref().is_some_and(is_parallel));
     table.u32(at + offset_of!(abi::Function, is_parallel), usize::from(parallel));
+    table.u32(at + offset_of!(abi::Function, needs_weights), usize::from(sized.needs_weights));
     Ok(())
 }
 

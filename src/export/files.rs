@@ -1,7 +1,7 @@
 //! The files of a library: objects, libraries and texts in a directory.
 
 use super::interface::Library;
-use super::{ExportError, Kind, LinkError, archive, header, link, manifest, object, python, rust};
+use super::{ExportError, ExternalWeights, Kind, LinkError, archive, header, link, manifest, object, python, rust};
 use crate::files::Replacement;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -102,7 +102,7 @@ pub enum FilesError {
 }
 
 /// Writes files of a library into a directory, which is made if it is missing. Returns their paths in the order of `wanted`. The
-/// module for Python needs the shared library, which is written with it.
+/// module for Python needs the shared library, which is written with it; so are external weights, to a path of their own.
 ///
 /// All contents are made before the first file is written, and each file is written completely or not at all.
 ///
@@ -135,6 +135,9 @@ pub fn write_files(library: &Library, directory: &Path, wanted: &[File]) -> Resu
         fs::create_dir_all(directory).map_err(failed)?;
     }
     let mut written = Vec::new();
+    if let Some(weights) = &library.external_weights {
+        write_weights(weights)?;
+    }
     for (kind, bytes) in contents {
         let path = directory.join(kind.name(&library.name));
         match kind {
@@ -143,13 +146,28 @@ pub fn write_files(library: &Library, directory: &Path, wanted: &[File]) -> Resu
         }
         written.push(path);
     }
+    written.extend(library.external_weights.iter().map(|weights| weights.path().to_owned()));
     Ok(written)
 }
 
+/// Writes the file of weights, whose directory is made if it is missing.
+fn write_weights(weights: &ExternalWeights) -> Result<(), FilesError> {
+    let path = weights.path();
+    if let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty()) {
+        let failed = |error| FilesError::Directory { path: directory.to_owned(), error };
+        fs::create_dir_all(directory).map_err(failed)?;
+    }
+    replace(path, |writer| weights.write(writer))
+}
+
 fn write_file(path: &Path, content: &[u8]) -> Result<(), FilesError> {
+    replace(path, |writer| writer.write_all(content))
+}
+
+fn replace(path: &Path, content: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> Result<(), FilesError> {
     let failed = |error| FilesError::Write { path: path.to_owned(), error };
     let mut file = Replacement::default();
-    file.write(path, |writer| writer.write_all(content)).map_err(failed)?;
+    file.write(path, content).map_err(failed)?;
     file.commit().map_err(|(_, error)| failed(error))
 }
 

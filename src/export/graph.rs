@@ -5,14 +5,17 @@
 //! kernels behind them.
 
 use super::ExportError;
-use super::abi::Frame;
+use super::abi::{self, Frame};
 use super::code_module::CodeModule;
+use super::descriptors::declare_library;
+use super::elements::Elements;
 use super::interface::{Graph, Param};
 use super::names::{c_name, distinct};
 use crate::codegen::object::ObjectKernel;
 use crate::graph::Constant;
 use crate::graph::memory::ALIGNMENT;
-use crate::graph::program::{Place, Tensor};
+use crate::graph::program::{Kernels, Place, Program, Tensor};
+use crate::ir::Func;
 use crate::loopir::Access;
 use cranelift_codegen::Context;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -21,7 +24,7 @@ use cranelift_codegen::ir::{
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};
+use cranelift_module::{FuncId, Linkage, Module};
 use std::collections::HashMap;
 use std::mem::{offset_of, size_of};
 
@@ -29,10 +32,23 @@ use std::mem::{offset_of, size_of};
 const FLAGS: MemFlagsData = MemFlagsData::trusted();
 
 impl Graph {
-    /// The parameters: inputs and weights without known elements, then the results. Their names are unique.
+    /// A graph whose kernels are `kernels`, in the order of [`Kernels::of`]. `weights` follow the inputs; `prepared` has the results of
+    /// the preparation. What calls do not read is left out.
+    pub fn new(program: Program, kernels: Vec<Func>, weights: &[Constant], prepared: &[Option<Constant>]) -> Graph {
+        let n_inputs = program.n_inputs;
+        let weights = weights.iter().enumerate().map(|(i, w)| (Place::Input(n_inputs + i), w));
+        let constants = program.constants.iter().enumerate().map(|(i, c)| (Place::Constant(i), c));
+        let prepared = prepared.iter().enumerate().filter_map(|(i, p)| Some((Place::Prepared(i), p.as_ref()?)));
+        let read = program.read_places();
+        let all = weights.chain(constants).chain(prepared).filter(|(place, _)| read.contains(place));
+        let known = all.map(|(place, constant)| (place, constant.clone())).collect();
+        let kernel_of = Kernels::of(&program.steps).of_step;
+        Graph { program, kernels, kernel_of, known }
+    }
+
+    /// The parameters: the inputs, then the results. Their names are unique.
     pub(super) fn params(&self) -> Vec<Param> {
-        let inputs = self.program.inputs.iter().zip(&self.weights).filter(|(_, w)| w.is_none());
-        let inputs = inputs.map(|(t, _)| (t, Access::In));
+        let inputs = self.program.inputs[..self.program.n_inputs].iter().map(|t| (t, Access::In));
         let all: Vec<(&Tensor, Access)> = inputs.chain(self.program.outputs.iter().map(|t| (t, Access::Out))).collect();
         let names = distinct(all.iter().map(|(t, _)| t.name.clone()));
         let c_names = distinct(names.iter().map(|n| c_name(n)));
@@ -49,43 +65,11 @@ impl Graph {
         names.into_iter().zip(c_names).zip(all).map(param).collect()
     }
 
-    /// The weights, constants and prepared tensors that its calls read.
-    pub fn known(&self) -> impl Iterator<Item = (Place, &Constant)> {
-        let weights = self.weights.iter().enumerate();
-        let weights = weights.filter_map(|(i, w)| Some((Place::Input(i), w.as_ref()?)));
-        let constants = self.program.constants.iter().enumerate().map(|(i, c)| (Place::Constant(i), c));
-        let prepared = self.prepared.iter().enumerate();
-        let prepared = prepared.filter_map(|(i, p)| Some((Place::Prepared(i), p.as_ref()?)));
-        let read = self.program.read_places();
-        weights.chain(constants).chain(prepared).filter(move |(place, _)| read.contains(place))
-    }
-
     /// The positions of inputs and results among the parameters.
     fn positions(&self) -> HashMap<Place, usize> {
-        let inputs = (0..self.program.inputs.len()).filter(|&i| self.weights[i].is_none()).map(Place::Input);
+        let inputs = (0..self.program.n_inputs).map(Place::Input);
         inputs.chain((0..self.program.outputs.len()).map(Place::Output)).zip(0..).collect()
     }
-}
-
-/// Defines the known elements of a graph as data, which all its versions share.
-pub(super) fn define_data(
-    module: &mut CodeModule,
-    name: &str,
-    graph: &Graph,
-) -> Result<HashMap<Place, DataId>, ExportError> {
-    let mut all = HashMap::new();
-    for (i, (place, constant)) in graph.known().enumerate() {
-        let id = module.declare_data(&format!("{name}.constant.{i}"), Linkage::Local, false, false)?;
-        let mut description = DataDescription::new();
-        description.set_align(ALIGNMENT as u64);
-        match constant.data() {
-            [] => description.define_zeroinit(ALIGNMENT),
-            data => description.define(data.to_vec().into()),
-        }
-        module.define_data(id, &description)?;
-        all.insert(place, id);
-    }
-    Ok(all)
 }
 
 /// Defines the calls of a graph as a kernel.
@@ -94,7 +78,7 @@ pub(super) fn define_calls(
     name: &str,
     graph: &Graph,
     kernels: &[ObjectKernel],
-    data: &HashMap<Place, DataId>,
+    elements: &HashMap<Place, Elements>,
 ) -> Result<ObjectKernel, ExportError> {
     let signature = kernel_signature();
     let entry = module.declare_function(name, Linkage::Local, &signature)?;
@@ -103,7 +87,8 @@ pub(super) fn define_calls(
     context.func.name = UserFuncName::user(0, entry.as_u32());
     let mut builder = FunctionBuilderContext::new();
     let b = FunctionBuilder::new(&mut context.func, &mut builder);
-    let mut writer = Writer { b, module, graph, data, positions: graph.positions(), callees: HashMap::new() };
+    let (positions, callees) = (graph.positions(), HashMap::new());
+    let mut writer = Writer { b, module, graph, elements, weights: None, positions, callees };
     writer.write(kernels)?;
     writer.b.finalize(writer.module.target_config());
     module.define_function(entry, &mut context)?;
@@ -135,7 +120,9 @@ struct Writer<'a> {
     b: FunctionBuilder<'a>,
     module: &'a mut CodeModule,
     graph: &'a Graph,
-    data: &'a HashMap<Place, DataId>,
+    elements: &'a HashMap<Place, Elements>,
+    /// The address of the external weights, if it reads any.
+    weights: Option<Value>,
     positions: HashMap<Place, usize>,
     callees: HashMap<FuncId, FuncRef>,
 }
@@ -163,6 +150,15 @@ impl Writer<'_> {
         let own = [(offset_of!(Frame, params), arguments), (offset_of!(Frame, shared), scratch)];
         for (offset, value) in own.into_iter().chain(passed_on) {
             self.b.ins().store(FLAGS, value, frame, offset as i32);
+        }
+
+        if self.elements.values().any(|e| matches!(e, Elements::Outside(_))) {
+            // The support code has checked that they were passed.
+            let library = declare_library(self.module)?;
+            let library = self.module.declare_data_in_func(library, self.b.func);
+            let library = self.b.ins().symbol_value(types::I64, library);
+            let at = offset_of!(abi::Library, weights) as i32;
+            self.weights = Some(self.b.ins().load(types::I64, FLAGS, library, at));
         }
 
         let program = &self.graph.program;
@@ -217,9 +213,15 @@ impl Writer<'_> {
     /// # Errors
     /// It is no intermediate value, no parameter, and has no known elements.
     fn address(&mut self, place: Place, params: Value, shared: Value) -> Result<Value, ExportError> {
-        if let Some(&data) = self.data.get(&place) {
-            let data = self.module.declare_data_in_func(data, self.b.func);
-            return Ok(self.b.ins().symbol_value(types::I64, data));
+        match (self.elements.get(&place), self.weights) {
+            (Some(&Elements::Inside(data)), _) => {
+                let data = self.module.declare_data_in_func(data, self.b.func);
+                return Ok(self.b.ins().symbol_value(types::I64, data));
+            }
+            (Some(&Elements::Outside(offset)), Some(weights)) => {
+                return Ok(self.b.ins().iadd_imm_s(weights, offset as i64));
+            }
+            (Some(Elements::Outside(_)), None) | (None, _) => {}
         }
         if let Some(&position) = self.positions.get(&place) {
             return Ok(self.b.ins().load(types::I64, FLAGS, params, position as i32 * 8));

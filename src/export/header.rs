@@ -2,6 +2,7 @@
 
 use super::interface::{Library, Param};
 use super::layout::{FunctionLayout, layouts};
+use super::weights::ExternalWeights;
 use super::{ABI_VERSION, ExportError};
 use crate::ir::DType;
 use crate::loopir::Access;
@@ -35,6 +36,9 @@ fn write_header(library: &Library, layouts: &[FunctionLayout<'_>], out: &mut Str
     writeln!(out, "/* The version of this interface that the object was built with: {upper}_ABI_VERSION. */")?;
     writeln!(out, "int32_t {prefix}_abi_version(void);\n")?;
     hook(prefix, &upper, out)?;
+    if let Some(file) = &library.external_weights {
+        weights(prefix, &upper, file, out)?;
+    }
     writeln!(
         out,
         "/* Arrays are contiguous, in row-major order, unless strides (in elements) are given, and need no more than the alignment of their elements (64 bytes are\n   \
@@ -61,6 +65,14 @@ pub(super) const CODES: &[(&str, i32, &str)] = &[
     ("ERROR_ASSERTION", 7, "an assertion of the program failed"),
     ("ERROR_SIZE", 8, "no version was built for these sizes"),
     ("ERROR_PARALLEL", 9, "the hook for parallel loops failed, or did not run every worker"),
+    ("ERROR_WEIGHTS_MISSING", 10, "the function reads external weights, and none were set"),
+    ("ERROR_WEIGHTS_MAGIC", 11, "what was passed is no file of weights"),
+    ("ERROR_WEIGHTS_VERSION", 12, "the file of weights has another format version"),
+    ("ERROR_WEIGHTS_ISA", 13, "the file of weights was made for another instruction set"),
+    ("ERROR_WEIGHTS_MODEL", 14, "the file of weights is that of another model or build"),
+    ("ERROR_WEIGHTS_SIZE", 15, "the file of weights was cut off or is too long"),
+    ("ERROR_WEIGHTS_SET", 16, "other weights were set before"),
+    ("ERROR_WEIGHTS_FILE", 17, "the file of weights cannot be opened or mapped"),
 ];
 
 fn hook(prefix: &str, upper: &str, out: &mut String) -> std::fmt::Result {
@@ -114,6 +126,34 @@ fn hook(prefix: &str, upper: &str, out: &mut String) -> std::fmt::Result {
          for (i = 0; i < n; i++) {{\n            if (!started[i]) {{\n                {prefix}_pthread_run(&parts[i]);\n            }}\n        }}\n        \
          for (i = 0; i < n; i++) {{\n            if (started[i]) {{\n                pthread_join(threads[i], NULL);\n            }}\n            \
          failed |= parts[i].result;\n        }}\n    }}\n    return failed;\n}}\n#endif\n"
+    )
+}
+
+fn weights(prefix: &str, upper: &str, file: &ExternalWeights, out: &mut String) -> std::fmt::Result {
+    writeln!(
+        out,
+        "/* Weights lie in a file of their own, {} ({} bytes). Map it read-only, aligned to 64 bytes, and pass all of it once;\n   \
+         it must stay mapped and unchanged as long as functions are called. Calls before return {upper}_ERROR_WEIGHTS_MISSING.\n   \
+         Only the header of the file is checked. */",
+        file.file_name().replace("*/", "*_/"),
+        file.bytes(),
+    )?;
+    writeln!(out, "int32_t {prefix}_set_weights(const void *data, size_t bytes);\n")?;
+    writeln!(
+        out,
+        "#if defined({upper}_USE_MMAP)\n\
+         #include <fcntl.h>\n#include <sys/mman.h>\n#include <sys/stat.h>\n#include <unistd.h>\n\
+         /* Maps the file of weights and passes it, on POSIX systems. */\n\
+         static inline int32_t {prefix}_map_weights(const char *path) {{\n    \
+         struct stat status;\n    void *data = MAP_FAILED;\n    int32_t result;\n    int file = open(path, O_RDONLY);\n    \
+         if (file < 0) {{\n        return {upper}_ERROR_WEIGHTS_FILE;\n    }}\n    \
+         if (fstat(file, &status) == 0 && status.st_size > 0) {{\n        \
+         data = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);\n    }}\n    \
+         close(file);\n    \
+         if (data == MAP_FAILED) {{\n        return {upper}_ERROR_WEIGHTS_FILE;\n    }}\n    \
+         result = {prefix}_set_weights(data, (size_t)status.st_size);\n    \
+         if (result != {upper}_OK) {{\n        munmap(data, (size_t)status.st_size);\n    }}\n    \
+         return result;\n}}\n#endif\n"
     )
 }
 

@@ -2,9 +2,10 @@
 
 use super::ExportError;
 use super::names::{c_name, distinct, part_of_c_name};
+use super::weights::ExternalWeights;
 use crate::codegen::CodegenOptions;
 use crate::graph::Constant;
-use crate::graph::program::Program;
+use crate::graph::program::{Place, Program};
 use crate::ir::preparation::{Separated, separate};
 use crate::ir::{DType, Func};
 use crate::loopir::{Access, Storage};
@@ -25,6 +26,8 @@ pub struct Library {
     pub has_tvm_ffi: bool,
     /// The functions.
     pub functions: Vec<Function>,
+    /// The weights of its graphs as a file, made for these functions; `None` if the object contains them.
+    pub external_weights: Option<ExternalWeights>,
 }
 
 /// A function, in one version for each choice of its sizes.
@@ -71,10 +74,8 @@ pub struct Graph {
     pub kernels: Vec<Func>,
     /// The function of each call.
     pub kernel_of: Vec<usize>,
-    /// The elements of each input of the program; `None` for inputs that callers pass. The object contains those that calls read.
-    pub weights: Vec<Option<Constant>>,
-    /// The results of the preparation; `None` for those that calls do not read.
-    pub prepared: Vec<Option<Constant>>,
+    /// The weights, constants and results of the preparation that calls read, with their places.
+    pub known: Vec<(Place, Constant)>,
 }
 
 impl Body {
@@ -265,7 +266,8 @@ impl Library {
     pub fn check_names(&self) -> Result<(), ExportError> {
         // Suffixes of the plain convention, which a function's own name may end with too.
         const SUFFIXES: [&str; 6] = ["", "_ws", "_workspace_bytes", "_prepared_bytes", "_prepare", "_run"];
-        const OWN: [&str; 4] = ["abi_version", "set_parallel_for", "set_num_threads", "strerror"];
+        const OWN: [&str; 6] =
+            ["abi_version", "set_parallel_for", "set_num_threads", "set_weights", "map_weights", "strerror"];
         let mut seen: Vec<(String, &str)> = OWN.iter().map(|n| (format!("{}_{n}", self.prefix), *n)).collect();
         for function in &self.functions {
             for suffix in SUFFIXES {

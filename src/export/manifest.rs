@@ -2,6 +2,7 @@
 
 use super::interface::{Library, Version};
 use super::layout::{FunctionLayout, layouts};
+use super::weights::ExternalWeights;
 use super::{ABI_VERSION, ExportError};
 use crate::loopir::Access;
 use serde_json::{Value, json};
@@ -18,9 +19,14 @@ pub fn manifest(library: &Library) -> Result<String, ExportError> {
         "tvmr": env!("CARGO_PKG_VERSION"),
         "abi_version": ABI_VERSION,
         "prefix": library.prefix,
+        "weights": library.external_weights.as_ref().map(weights),
         "functions": functions,
     });
     Ok(format!("{document:#}\n"))
+}
+
+fn weights(file: &ExternalWeights) -> Value {
+    json!({"file": file.file_name(), "bytes": file.bytes(), "hash": file.hash()})
 }
 
 fn function(library: &Library, layout: &FunctionLayout<'_>) -> Result<Value, ExportError> {

@@ -21,6 +21,7 @@
 //! | [`mod@interface`] | functions as callers see them: parameters, names in C |
 //! | [`mod@compile`] | kernels of all versions, in one module |
 //! | [`mod@graph`] | graphs: kernels that are called one after the other |
+//! | [`mod@elements`], [`mod@weights`] | where weights and constants lie: in the object or in a file |
 //! | [`mod@code_module`] | that module: machine descriptions by function, unwind information |
 //! | [`mod@descriptors`], [`mod@wrappers`] | data and code around the kernels |
 //! | [`mod@support`] | copies support code into the object |
@@ -35,6 +36,7 @@ mod archive;
 mod code_module;
 mod compile;
 mod descriptors;
+mod elements;
 mod files;
 mod graph;
 mod header;
@@ -48,6 +50,7 @@ mod rust;
 #[cfg(test)]
 mod soak;
 mod support;
+mod weights;
 mod wrappers;
 
 pub use abi::ABI_VERSION;
@@ -61,6 +64,7 @@ pub use manifest::manifest;
 pub use names::{c_name, is_c_name};
 pub use python::python;
 pub use rust::rust;
+pub use weights::{ExternalWeights, contents, known_bytes};
 
 use crate::codegen::CodegenError;
 use crate::lower::LowerError;

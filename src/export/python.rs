@@ -124,6 +124,24 @@ class Prepared:
 
 "#;
 
+/// The part of modules of libraries with external weights.
+const WEIGHTS: &str = r#"_mapped = None
+
+
+def set_weights(path=_WEIGHTS):
+    """Maps the file of weights and passes it to the library, once. Without a path it is the file beside this module, which is
+    mapped when the module is imported, if it is there."""
+    global _mapped
+    mapped = np.memmap(path, np.uint8, "r")
+    _done(_set_weights(ctypes.c_void_p(mapped.ctypes.data), ctypes.c_size_t(mapped.size)))
+    _mapped = mapped
+
+
+if os.path.exists(_WEIGHTS):
+    set_weights()
+
+"#;
+
 fn write_module(library: &Library, layouts: &[FunctionLayout<'_>], out: &mut String) -> std::fmt::Result {
     let prefix = &library.prefix;
     writeln!(out, "\"\"\"{}: functions compiled by tvmr {}.\"\"\"\n", library.name, env!("CARGO_PKG_VERSION"))?;
@@ -146,6 +164,11 @@ fn write_module(library: &Library, layouts: &[FunctionLayout<'_>], out: &mut Str
     writeln!(out, "_set_num_threads = _library.{prefix}_set_num_threads")?;
     writeln!(out, "_set_num_threads.restype = ctypes.c_int32")?;
     out.push_str(CHECKS);
+    if let Some(file) = &library.external_weights {
+        writeln!(out, "\n_set_weights = _library.{prefix}_set_weights\n_set_weights.restype = ctypes.c_int32")?;
+        writeln!(out, "_WEIGHTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), {:?})", file.file_name())?;
+        out.push_str(WEIGHTS);
+    }
     for layout in layouts {
         function(library, layout, out)?;
     }

@@ -4,6 +4,7 @@ use super::ExportError;
 use super::header::CODES;
 use super::interface::{Library, Param};
 use super::layout::{FunctionLayout, layouts};
+use super::weights::ExternalWeights;
 use crate::ir::DType;
 use std::fmt::Write;
 
@@ -55,6 +56,9 @@ fn write_module(library: &Library, layouts: &[FunctionLayout<'_>], out: &mut Str
         "    /// Whether there are none.\n    pub fn is_empty(&self) -> bool {{\n        self.0.is_empty()\n    }}\n}}\n"
     )?;
     declarations(library, layouts, out)?;
+    if let Some(file) = &library.external_weights {
+        weights(&library.prefix, file, out)?;
+    }
     for layout in layouts {
         function(library, layout, out)?;
     }
@@ -66,10 +70,9 @@ fn errors() -> impl Iterator<Item = (&'static str, i32, &'static str)> {
     CODES.iter().filter(|(_, number, _)| *number != 0).map(|&(name, number, meaning)| (name, number, meaning))
 }
 
-/// `ERROR_NULL` as `Null`.
+/// `ERROR_WEIGHTS_SIZE` as `WeightsSize`.
 fn camel(name: &str) -> String {
-    let name = name.trim_start_matches("ERROR_");
-    name.chars().enumerate().map(|(i, c)| if i == 0 { c } else { c.to_ascii_lowercase() }).collect()
+    name.trim_start_matches("ERROR_").split('_').map(|word| capital(&word.to_ascii_lowercase())).collect()
 }
 
 fn capital(text: &str) -> String {
@@ -109,6 +112,9 @@ fn declarations(library: &Library, layouts: &[FunctionLayout<'_>], out: &mut Str
         out,
         "        pub fn {prefix}_set_parallel_for(parallel_for: Option<ParallelFor>, ctx: *mut u8, n_workers: i32);"
     )?;
+    if library.external_weights.is_some() {
+        writeln!(out, "        pub fn {prefix}_set_weights(data: *const u8, bytes: usize) -> i32;")?;
+    }
     for layout in layouts {
         let symbol = library.symbol(layout.function);
         let names = names(layout);
@@ -153,6 +159,22 @@ fn declarations(library: &Library, layouts: &[FunctionLayout<'_>], out: &mut Str
         }
     }
     writeln!(out, "    }}\n}}\n")
+}
+
+fn weights(prefix: &str, file: &ExternalWeights, out: &mut String) -> std::fmt::Result {
+    writeln!(
+        out,
+        "/// Passes the content of the file of weights, `{}`, once: before the first call.",
+        file.file_name()
+    )?;
+    writeln!(out, "/// A mapping of the file serves best; the bytes must be aligned to 64.\n///")?;
+    writeln!(
+        out,
+        "/// # Errors\n/// It is not the file that this library was built with, or others were passed before."
+    )?;
+    writeln!(out, "#[allow(dead_code)]\npub fn set_weights(weights: &'static [u8]) -> Result<(), Error> {{")?;
+    writeln!(out, "    // SAFETY: the bytes live as long as the program, and nothing changes them.")?;
+    writeln!(out, "    result(unsafe {{ raw::{prefix}_set_weights(weights.as_ptr(), weights.len()) }})\n}}\n")
 }
 
 fn function(library: &Library, layout: &FunctionLayout<'_>, out: &mut String) -> std::fmt::Result {

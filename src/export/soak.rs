@@ -122,12 +122,14 @@ fn object(i: usize, kernel: &Kernel, options: &CodegenOptions) -> Result<Vec<u8>
         ffi_prefix: String::new(),
         has_tvm_ffi: false,
         functions: Vec::new(),
+        external_weights: None,
     };
     let params: Vec<Param> = kernel.params().iter().map(param).collect();
     let mut module: CodeModule = module(&library)?;
     let one = Compiled::of(&mut module, "f.kernel", kernel, None, options);
     let compiled = vec![one.map_err(|error| ExportError::Codegen { func: library.name.clone(), error })?];
-    let sized = Sized { sizes: Vec::new(), params: params.clone(), prepared: Vec::new(), compiled };
+    let sized =
+        Sized { sizes: Vec::new(), params: params.clone(), prepared: Vec::new(), compiled, needs_weights: false };
     finish(module, &library, &[(FunctionLayout::of_params(&function, params), vec![sized])], Kind::Linked)
 }
 

@@ -32,6 +32,8 @@ struct Support {
     set_num_threads: Option<FuncId>,
     tvm_ffi: Option<FuncId>,
     ffi_set_num_threads: Option<FuncId>,
+    set_weights: Option<FuncId>,
+    ffi_set_weights: Option<FuncId>,
 }
 
 /// Stores to the stack cannot fail.
@@ -55,6 +57,7 @@ pub(super) fn define(
     };
     let (p, i) = (types::I64, types::I32);
     let is_shared = kind == Kind::Shared;
+    let has_weights = library.external_weights.is_some();
     let support = Support {
         call: import("tvmr_support_call", &[p, p, p, p, p, i], Some(i))?,
         workspace_bytes: import("tvmr_support_workspace_bytes", &[p, p], Some(p))?,
@@ -68,6 +71,12 @@ pub(super) fn define(
         },
         ffi_set_num_threads: if library.has_tvm_ffi && is_shared {
             Some(import("tvmr_support_ffi_set_num_threads", &[p, p, i, p], Some(i))?)
+        } else {
+            None
+        },
+        set_weights: if has_weights { Some(import("tvmr_support_set_weights", &[p, p, p], Some(i))?) } else { None },
+        ffi_set_weights: if library.has_tvm_ffi && has_weights {
+            Some(import("tvmr_support_ffi_set_weights", &[p, p, i, p], Some(i))?)
         } else {
             None
         },
@@ -87,11 +96,14 @@ pub(super) fn define(
             writer.tvm_ffi(&symbol, entry, slots(sized), is_shared)?;
         }
     }
-    if let (Some(callee), Some(&entry)) = (writer.support.ffi_set_num_threads, data.entries.first()) {
+    let own =
+        [("set_num_threads", writer.support.ffi_set_num_threads), ("set_weights", writer.support.ffi_set_weights)];
+    for (name, callee) in own {
+        let (Some(callee), Some(&entry)) = (callee, data.entries.first()) else { continue };
         let prefix = if library.ffi_prefix.is_empty() { String::new() } else { format!("{}_", library.ffi_prefix) };
-        let taken = functions.iter().any(|(l, _)| l.function.c_name() == "set_num_threads");
-        if !taken {
-            writer.ffi_set_num_threads(&format!("__tvm_ffi_{prefix}set_num_threads"), entry, callee)?;
+        // A function of the program goes first.
+        if functions.iter().all(|(l, _)| l.function.c_name() != name) {
+            writer.ffi_of_library(&format!("__tvm_ffi_{prefix}{name}"), entry, callee, is_shared)?;
         }
     }
     Ok(())
@@ -162,6 +174,13 @@ impl Writer<'_> {
             self.define(&name, &[i], Some(i), Linkage::Export, |b, module, args| {
                 let state = address(b, module, state);
                 call(b, module, callee, &[state, args[0]])
+            })?;
+        }
+        if let Some(callee) = self.support.set_weights {
+            let name = format!("{}_set_weights", self.prefix);
+            self.define(&name, &[p, p], Some(i), Linkage::Export, |b, module, args| {
+                let state = address(b, module, state);
+                call(b, module, callee, &[state, args[0], args[1]])
             })?;
         }
         Ok(())
@@ -268,9 +287,16 @@ impl Writer<'_> {
         })
     }
 
-    fn ffi_set_num_threads(&mut self, symbol: &str, entry: DataId, callee: FuncId) -> Result<(), ExportError> {
+    /// A function of the library itself in the packed convention.
+    fn ffi_of_library(
+        &mut self,
+        symbol: &str,
+        entry: DataId,
+        callee: FuncId,
+        is_shared: bool,
+    ) -> Result<(), ExportError> {
         let (p, i) = (types::I64, types::I32);
-        self.define(symbol, &[p, p, i, p], Some(i), ffi_linkage(true), |b, module, args| {
+        self.define(symbol, &[p, p, i, p], Some(i), ffi_linkage(is_shared), |b, module, args| {
             let entry = address(b, module, entry);
             call(b, module, callee, &[entry, args[1], args[2], args[3]])
         })

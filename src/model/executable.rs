@@ -144,7 +144,7 @@ impl Model {
         let n_inputs = self.program.n_inputs;
         let weights = weights.iter().enumerate().map(|(i, data)| (Place::Input(n_inputs + i), *data));
         let constants = self.program.constants.iter().enumerate().map(|(i, c)| (Place::Constant(i), c.data()));
-        let results = (0..self.program.prepared.len()).map(|i| (Place::Prepared(i), prepared.bytes(&self.program, i)));
+        let results = prepared.kept().map(|(i, data)| (Place::Prepared(i), data));
         let all = weights.chain(constants).chain(results);
         let kept: Vec<(Place, &[u8])> = all.filter(|(place, _)| read.contains(place)).collect();
         self.fixed = Some(Fixed::copy(&kept)?);

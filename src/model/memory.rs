@@ -41,6 +41,15 @@ impl Memory {
         &self.owner[self.offset()..self.offset() + self.bytes]
     }
 
+    /// The bytes as a vector, without taking memory for them.
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        let (offset, bytes) = (self.offset(), self.bytes);
+        let mut owner = self.owner;
+        owner.drain(..offset);
+        owner.truncate(bytes);
+        owner
+    }
+
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         let offset = self.offset();
         &mut self.owner[offset..offset + self.bytes]

@@ -47,6 +47,6 @@ mod tests;
 
 pub use agreement::{Agreement, OutputAgreement};
 pub use executable::{Model, ModelError};
-pub use preparation::prepare;
+pub use preparation::Preparations;
 pub use reference::Reference;
 pub use step_times::Rows;

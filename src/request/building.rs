@@ -1,13 +1,10 @@
 //! Building libraries of native code.
 
 use super::Error;
-use crate::arrays::{ArrayError, ArrayFile};
 use crate::export::{
-    self, Body, ExportError, File, FilesError, Function, Library, LinkError, Measured, Version, Versions, c_name,
-    is_c_name,
+    self, Body, ExportError, ExternalWeights, File, FilesError, Function, Library, LinkError, Measured, Version,
+    Versions, c_name, is_c_name,
 };
-use crate::graph::Constant;
-use crate::graph::program::Program;
 use crate::ir::Func;
 use crate::ir::hash::program_hash;
 use crate::loopir::{Access, Storage};
@@ -26,6 +23,8 @@ pub struct Request {
     pub has_tvm_ffi: bool,
     /// The files to write.
     pub emit: Vec<File>,
+    /// The file for the weights of graphs, which the object does not contain then.
+    pub external_weights: Option<PathBuf>,
 }
 
 /// A request that was checked.
@@ -37,13 +36,14 @@ pub struct Plan {
     ffi_prefix: String,
     has_tvm_ffi: bool,
     emit: Vec<File>,
+    external_weights: Option<PathBuf>,
 }
 
 impl Request {
     /// Checks the request.
     ///
     /// # Errors
-    /// The output names no file, or the prefix is no name in C.
+    /// The output or the file of weights is none, or the prefix is no name in C.
     pub fn plan(&self) -> Result<Plan, Error> {
         let refuse = |why: &str| {
             let help = "name a directory and the name of the files in it, such as `build/matmul`".to_string();
@@ -62,27 +62,55 @@ impl Request {
                 return Err(Error::Usage(format!("`{prefix}` is not a name in C"), help));
             }
         };
+        let directory = self.output.parent().map(Path::to_owned).unwrap_or_default();
+        if let Some(path) = &self.external_weights {
+            let others = || File::ALL.iter().map(|f| directory.join(f.name(name)));
+            let is_file = path.file_name().is_some_and(|n| n.to_str().is_some()) && !path.is_dir();
+            if !is_file || others().any(|other| other == *path) {
+                let why = if is_file { "is a file of the library itself" } else { "names no file" };
+                let help = format!(
+                    "name one beside the library, such as `{}`",
+                    directory.join(name).with_extension("weights").display()
+                );
+                return Err(Error::Usage(format!("`{}` {why}", path.display()), help));
+            }
+        }
         Ok(Plan {
-            directory: self.output.parent().map(Path::to_owned).unwrap_or_default(),
+            directory,
             name: name.to_owned(),
             prefix,
             ffi_prefix: self.prefix.clone().unwrap_or_default(),
             has_tvm_ffi: self.has_tvm_ffi,
             emit: self.emit.clone(),
+            external_weights: self.external_weights.clone(),
         })
     }
 }
 
 impl Plan {
     /// The library with functions.
-    pub fn library(&self, functions: Vec<Function>) -> Library {
-        Library {
+    ///
+    /// # Errors
+    /// The weights are too large for an object, or there are none to write into a file.
+    pub fn library(&self, functions: Vec<Function>) -> Result<Library, Error> {
+        let external_weights = match &self.external_weights {
+            None => {
+                check_size(&functions, MOST_WEIGHTS)?;
+                None
+            }
+            Some(path) => Some(ExternalWeights::of(path, &functions).ok_or_else(|| {
+                let message = "no function has weights for `--external-weights`".to_owned();
+                Error::Usage(message, "leave the option out: it is for models".to_owned())
+            })?),
+        };
+        Ok(Library {
             name: self.name.clone(),
             prefix: self.prefix.clone(),
             ffi_prefix: self.ffi_prefix.clone(),
             has_tvm_ffi: self.has_tvm_ffi,
             functions,
-        }
+            external_weights,
+        })
     }
 
     /// Writes the files of the library and returns their paths.
@@ -121,55 +149,17 @@ fn accesses(func: &Func) -> Vec<Access> {
 /// The most bytes of weights and of what is prepared from them that an object contains.
 const MOST_WEIGHTS: usize = 1 << 30;
 
-/// Checks that the weights, constants and prepared tensors of a graph fit into an object.
-///
-/// # Errors
-/// They are too large.
-pub fn check_size(graph: &export::Graph) -> Result<(), Error> {
-    let bytes: usize = graph.known().map(|(_, c)| c.data().len()).sum();
-    if bytes > MOST_WEIGHTS {
-        let help = "make some of them inputs: `num_input` of the graph counts these".to_owned();
-        return Err(Error::Usage(format!("the weights have {bytes} bytes, more than an object can hold"), help));
+/// Checks that an object can hold the weights, constants and prepared tensors of its graphs.
+fn check_size(functions: &[Function], most: usize) -> Result<(), Error> {
+    // Hashing takes time, which only many bytes are worth.
+    let bytes: usize = export::known_bytes(functions);
+    let bytes = if bytes > most { export::contents(functions).bytes() } else { bytes };
+    if bytes > most {
+        let message = format!("the weights have {bytes} bytes; an object holds at most {most}");
+        let help = "write them into a file of their own: `--external-weights FILE`".to_owned();
+        return Err(Error::Usage(message, help));
     }
     Ok(())
-}
-
-/// The elements of the weights of a graph, one for each input of its calls; `None` for what callers pass. They are read from the
-/// file that is named, or from that beside the program.
-///
-/// # Errors
-/// A weight has no elements, or others than the graph expects.
-pub fn weights(graph: &Program, program: &Path, named: Option<&Path>) -> Result<Vec<Option<Constant>>, Error> {
-    let mut all = vec![None; graph.inputs.len()];
-    let wanted = graph.n_inputs..graph.inputs.len();
-    if wanted.is_empty() {
-        return Ok(all);
-    }
-    let names: Vec<&str> = graph.inputs[wanted.clone()].iter().map(|t| t.name.as_str()).collect();
-    let Some(path) = super::program::weights(program, named) else {
-        let help = "put a `.safetensors` or `.npz` file beside the program, or name one by `--weights`";
-        return Err(Error::Usage(format!("there are no values for `{}`", names.join("`, `")), help.to_owned()));
-    };
-    let refuse = |e: ArrayError| Error::Usage(e.to_string(), String::new());
-    let file = ArrayFile::open(&path).map_err(refuse)?;
-    let stored = file.names();
-    for i in wanted {
-        let tensor = &graph.inputs[i];
-        let Some(at) = stored.iter().position(|n| *n == tensor.name) else {
-            let help = format!("it has `{}`", stored.join("`, `"));
-            return Err(Error::Usage(format!("`{}` has no array `{}`", path.display(), tensor.name), help));
-        };
-        let array = file.read(at, Some(tensor.dtype)).map_err(refuse)?;
-        if array.dtype() != tensor.dtype || array.shape() != tensor.shape {
-            let expected = format!("{} {:?}", tensor.dtype, tensor.shape);
-            let found = format!("{} {:?}", array.dtype(), array.shape());
-            let message =
-                format!("`{}` in `{}` is {found}, and the graph expects {expected}", tensor.name, path.display());
-            return Err(Error::Usage(message, String::new()));
-        }
-        all[i] = Constant::new(array.dtype(), &tensor.shape, array.into_data());
-    }
-    Ok(all)
 }
 
 fn failed(error: FilesError) -> Error {
@@ -197,6 +187,12 @@ fn failed(error: FilesError) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::Constant;
+    use crate::graph::pass::{Context, GraphModule, run_all};
+    use crate::graph::program::Program;
+    use crate::ir::DType;
+    use crate::script::{ParseOptions, parse};
+    use std::sync::Arc;
 
     fn planned(output: &str, prefix: Option<&str>) -> Result<Plan, String> {
         let request = Request {
@@ -204,6 +200,7 @@ mod tests {
             prefix: prefix.map(str::to_owned),
             has_tvm_ffi: true,
             emit: vec![File::Object],
+            external_weights: None,
         };
         request.plan().map_err(|e| e.to_string())
     }
@@ -215,6 +212,40 @@ mod tests {
         assert_eq!((&plan.prefix[..], &plan.ffi_prefix[..]), ("my_kernels", ""));
         let plan = planned("kernels", Some("k")).expect("a prefix");
         assert_eq!((&plan.prefix[..], &plan.ffi_prefix[..]), ("k", "k"));
+    }
+
+    /// A function of a graph that adds a weight of 16 bytes.
+    fn graph(name: &str) -> Function {
+        let text = format!(
+            "@R.function
+def {name}(x: R.Tensor((4,), \"float32\"), w: R.Tensor((4,), \"float32\")):
+    R.func_attr({{\"num_input\": 1}})
+    with R.dataflow():
+        y = R.add(x, w)
+        R.output(y)
+    return y
+"
+        );
+        let parsed = parse(&text, "model.tir", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+        let mut module = GraphModule { module: parsed.module, functions: parsed.graphs };
+        run_all(&mut module, &Context::default()).unwrap_or_else(|e| panic!("{e:?}"));
+        let program = Program::of(&module.functions[0]).unwrap_or_else(|e| panic!("{e:?}"));
+        let weight = Constant::new(DType::Float32, &[4], vec![0; 16]).expect("a vector");
+        let kernels = module.module.funcs.clone();
+        let body = Body::Graph(Arc::new(export::Graph::new(program, kernels, &[weight], &[])));
+        let targets = Versions::of(Setting::native().codegen(), false);
+        let version = Version { sizes: Vec::new(), body, accesses: Vec::new(), targets, measured: None };
+        Function { name: name.to_owned(), size_names: Vec::new(), versions: vec![version] }
+    }
+
+    #[test]
+    fn equal_weights_count_once_for_the_limit() {
+        let functions = [graph("f"), graph("g")];
+        assert!(check_size(&functions, 16).is_ok());
+        let message = check_size(&functions, 15).map_err(|e| e.to_string());
+        assert!(
+            message.is_err_and(|m| m.contains("the weights have 16 bytes") && m.contains("--external-weights FILE"))
+        );
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! | [`databases`] | opening databases that must exist |
 //! | [`tuning`] | tuning the functions of a program; start here |
 //! | [`building`] | building libraries of native code |
+//! | [`weights`] | the weights of models that are built |
 //! | [`verdict`] | whether a finished run found what was asked for |
 //! | [`status`] | a line about the progress of a run |
 
@@ -25,6 +26,7 @@ pub mod space;
 mod status;
 pub mod tuning;
 pub mod verdict;
+pub mod weights;
 
 pub use error::Error;
 pub use status::Status;

@@ -1,7 +1,7 @@
 //! Calls of exported functions with pointers: checks, scratch memory, choice of the version.
 
 use crate::abi::{Code, Code1, Entry, Frame, Function, Param, Team, USED_BY_CALL, USED_BY_PREPARATION, Version};
-use crate::{cpu, fork};
+use crate::{cpu, fork, weights};
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
 use core::sync::atomic::AtomicU32;
@@ -154,6 +154,9 @@ pub(crate) unsafe fn call(
     }
     // SAFETY: the library of an entry is static data of the object.
     let library = unsafe { &*entry.library };
+    if function.needs_weights != 0 && !weights::are_set(library) {
+        return Code::WeightsMissing;
+    }
     let Some(version) = function.version(cpu::features_of(library)) else { return Code::Cpu };
     let team = if function.is_parallel == 0 { SERIAL } else { fork::team(library) };
     let checked = Checked { function, version, team, mode, args, prepared };

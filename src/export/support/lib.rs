@@ -1,4 +1,4 @@
-//! Support code that every exported object carries: calls, parallel loops, the TVM-FFI convention, mathematics.
+//! Support code that every exported object carries: calls, parallel loops, the TVM-FFI convention, external weights, mathematics.
 //!
 //! `build.rs` compiles it for the machine that tvmr is built for, as one relocatable object without dependencies; the exporter
 //! copies the parts that an object refers to. It calls nothing but `aligned_alloc`, `free`, `memcpy` and `memset`, and in
@@ -14,6 +14,7 @@ mod libcalls;
 mod math;
 mod pool;
 mod tvm_ffi;
+mod weights;
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

@@ -251,14 +251,7 @@ unsafe fn unpack(
             unsafe { *slot = scalar(param, any).map_err(|why| (i, why))? };
             slot.cast()
         } else {
-            let tensor = match any.type_index {
-                DLTENSOR => any.payload as *const Tensor,
-                TENSOR_OBJECT => (any.payload as *const u8).wrapping_add(OBJECT_HEADER).cast(),
-                _ => return Err((i, Refusal::Type("Tensor"))),
-            };
-            if tensor.is_null() {
-                return Err((i, Refusal::Type("Tensor")));
-            }
+            let Some(tensor) = tensor_of(any) else { return Err((i, Refusal::Type("Tensor"))) };
             // SAFETY: a tensor argument points to a `DLTensor`.
             unsafe { data_of(param, &*tensor) }.map_err(|why| (i, why))?
         };
@@ -266,6 +259,16 @@ unsafe fn unpack(
         unsafe { *args.wrapping_add(i) = pointer };
     }
     Ok(())
+}
+
+/// The tensor that an argument is.
+fn tensor_of(any: Any) -> Option<*const Tensor> {
+    let tensor: *const Tensor = match any.type_index {
+        DLTENSOR => any.payload as *const Tensor,
+        TENSOR_OBJECT => (any.payload as *const u8).wrapping_add(OBJECT_HEADER).cast(),
+        _ => return None,
+    };
+    (!tensor.is_null()).then_some(tensor)
 }
 
 /// The elements of a tensor, if it is what the parameter says.
@@ -370,7 +373,13 @@ fn overlap(function: &Function, args: *const *mut u8) -> Option<(usize, usize)> 
 }
 
 fn raise_code(entry: &Entry, code: Code) -> i32 {
-    let why = match code {
+    let mut message = Message::new();
+    message.text("`").c_text(entry.signature).text("` failed: ").text(reason(code));
+    raise(entry, c"RuntimeError", &message)
+}
+
+fn reason(code: Code) -> &'static str {
+    match code {
         Code::Ok => "",
         Code::Null => "a pointer is null",
         Code::Misaligned => "a pointer is misaligned",
@@ -381,10 +390,15 @@ fn raise_code(entry: &Entry, code: Code) -> i32 {
         Code::Assertion => "an assertion of the program failed",
         Code::Size => "no version was built for these sizes",
         Code::Parallel => "the hook for parallel loops failed",
-    };
-    let mut message = Message::new();
-    message.text("`").c_text(entry.signature).text("` failed: ").text(why);
-    raise(entry, c"RuntimeError", &message)
+        Code::WeightsMissing => "the weights were not set; pass them by `set_weights`",
+        Code::WeightsMagic => "this is no file of weights",
+        Code::WeightsVersion => "the file of weights has another format version",
+        Code::WeightsIsa => "the file of weights was made for another instruction set",
+        Code::WeightsModel => "the file of weights is that of another model or build",
+        Code::WeightsSize => "the file of weights was cut off or is too long",
+        Code::WeightsSet => "other weights were set before",
+        Code::WeightsFile => "the file of weights cannot be read",
+    }
 }
 
 fn raise(entry: &Entry, kind: &'static CStr, message: &Message) -> i32 {
@@ -400,6 +414,43 @@ fn raise(entry: &Entry, kind: &'static CStr, message: &Message) -> i32 {
         }
     }
     -1
+}
+
+/// `set_weights` as a packed function of the bytes of the file.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tvmr_support_ffi_set_weights(
+    entry: &Entry,
+    packed: *const Any,
+    n: i32,
+    result: *mut Any,
+) -> i32 {
+    // SAFETY: there are `n` arguments.
+    let tensor = (n == 1).then(|| tensor_of(unsafe { *packed })).flatten();
+    // SAFETY: a tensor argument points to a `DLTensor`.
+    let bytes = tensor.map(|tensor| unsafe { &*tensor }).filter(|t| {
+        let is_byte = matches!(t.code, CODE_INT | CODE_UINT) && t.bits == 8 && t.lanes == 1;
+        // SAFETY: there is a stride for the one dimension, unless the pointer is null.
+        let is_compact = t.ndim == 1 && (t.strides.is_null() || unsafe { *t.strides } == 1);
+        is_byte && is_compact && CPU_DEVICES.contains(&t.device_type)
+    });
+    let Some(bytes) = bytes else {
+        let mut message = Message::new();
+        message.text("Mismatched arguments when calling: `set_weights(weights: Tensor([n], uint8))`, expected the bytes of the file");
+        return raise(entry, c"TypeError", &message);
+    };
+    // SAFETY: the library of an entry is static data; the tensor has one extent and that many bytes; the caller passes a place for
+    // the result.
+    unsafe {
+        let data = bytes.data.wrapping_add(bytes.byte_offset as usize);
+        let code = crate::weights::set(&*entry.library, data, *bytes.shape as usize);
+        if code != Code::Ok {
+            let mut message = Message::new();
+            message.text("`set_weights` failed: ").text(reason(code));
+            return raise(entry, c"RuntimeError", &message);
+        }
+        *result = Any { type_index: NONE, padding: 0, payload: 0 };
+    }
+    0
 }
 
 /// `set_num_threads` as a packed function.

@@ -8,6 +8,7 @@
 //! | [`function`] | functions, values, calls; start here |
 //! | [`ty`] | types of values; shapes with symbolic extents |
 //! | [`constant`] | tensors with known elements |
+//! | [`distinct`] | such tensors, each content once |
 //! | [`constness`] | which values are the same in every call |
 //! | [`operator`] | what an operator is: parameters, shape rule, lowering |
 //! | [`op`] | the table of operators, one file for each group |
@@ -27,6 +28,7 @@
 
 pub mod constant;
 pub mod constness;
+pub mod distinct;
 pub mod function;
 pub mod infer;
 pub mod lower;
@@ -39,6 +41,7 @@ pub mod specialize;
 pub mod ty;
 
 pub use constant::Constant;
+pub use distinct::DistinctConstants;
 pub use function::{Arg, Call, CallId, Callee, Function, Output, Value, ValueDef, ValueId};
 pub use operator::{OpError, Operator};
 pub use pass::GraphModule;

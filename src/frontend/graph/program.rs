@@ -42,7 +42,8 @@ pub struct Program {
     pub preparation: Vec<Step>,
     /// The tensors that these calls write.
     pub prepared: Vec<Tensor>,
-    /// Where prepared tensors lie during the preparation. Those that calls need afterwards live to its end.
+    /// Where the prepared tensors lie that only the preparation reads. Those that calls need have memory of their own, and no size
+    /// here.
     pub prepared_plan: Plan,
     /// The calls of kernels in each call of the function, in order.
     pub steps: Vec<Step>,
@@ -208,7 +209,7 @@ impl Program {
         let kept = self.read_places();
         for (i, request) in requests.iter_mut().enumerate() {
             if kept.contains(&Place::Prepared(i)) {
-                request.last = self.preparation.len();
+                request.bytes = 0;
             }
         }
         requests
