@@ -78,6 +78,29 @@ def main(x: R.Tensor((4, 8), "float32"), w: R.Tensor((16, 8), "float32")):
             .collect();
         assert_eq!(found, ["w", "t", "s", "z"]);
     }
+
+    #[test]
+    fn constants_are_invariant_without_weights() {
+        let text = r#"
+@R.function
+def main(x: R.Tensor((4,), "float32"), w: R.Tensor((4,), "float32")):
+    with R.dataflow():
+        c = R.multiply(R.arange(0, 4, dtype="float32"), R.const(2.0, "float32"))
+        s = R.multiply(w, w)
+        y = R.add(R.multiply(x, c), s)
+        R.output(y)
+    return y
+"#;
+        let parsed = parse(text, "test.tir", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+        let function = &parsed.graphs[0];
+        let invariant = invariant_values(function);
+        let is_invariant = |name: &str| {
+            let v = function.values.iter().position(|v| v.name == name).expect("a value");
+            invariant[v]
+        };
+        assert_eq!(["c", "s", "y"].map(is_invariant), [true, false, false]);
+    }
+
     #[test]
     fn fills_read_single_elements() {
         let text = r#"
