@@ -4,6 +4,8 @@ import ctypes
 import importlib.util
 import json
 import shutil
+import subprocess
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -148,3 +150,44 @@ def test_a_module_refuses_what_does_not_fit(tmp_path):
         copy(odd, b)
     copy(a, b)
     np.testing.assert_array_equal(a, b)
+
+
+MODEL = """
+@R.function
+def main(x: R.Tensor(("n", 4), "float32"), w: R.Tensor((8, 4), "float32")):
+    R.func_attr({"num_input": 1})
+    with R.dataflow():
+        y = R.matmul(x, R.permute_dims(w))
+        R.output(y)
+    return y
+"""
+
+
+@needs_linker
+def test_weights_beside_the_module_are_mapped(tmp_path):
+    random = np.random.default_rng(0)
+    x, w = random.random((2, 4), np.float32), random.random((8, 4), np.float32)
+    (tmp_path / "net.tir").write_text(MODEL)
+    np.savez(tmp_path / "net.npz", w=w)
+    command = [sys.executable, "-m", "tvmr", "build", tmp_path / "net.tir", "--bind", "n=2", "--as-written", "--quiet"]
+    command += ["-o", tmp_path / "b" / "net", "--emit", "python", "--external-weights", tmp_path / "b" / "net.weights"]
+    subprocess.run(command, check=True)
+    y = np.empty((2, 8), np.float32)
+
+    module = load(tmp_path / "b" / "net.py")
+    module.main(x, y)
+    np.testing.assert_allclose(y, x @ w.T, rtol=1e-5)
+    with pytest.raises(module.Error, match="other weights were set before"):
+        module.set_weights()
+
+    # Elsewhere, the path is told.
+    away = tmp_path / "away"
+    away.mkdir()
+    for name in ["net.py", "libnet.so"]:
+        shutil.copy(tmp_path / "b" / name, away)
+    module = load(away / "net.py")
+    with pytest.raises(module.Error, match="none were set"):
+        module.main(x, y)
+    module.set_weights(tmp_path / "b" / "net.weights")
+    module.main(x, y)
+    np.testing.assert_allclose(y, x @ w.T, rtol=1e-5)

@@ -73,6 +73,13 @@ fn weights_in_a_file_are_mapped_once() {
         .output()
         .expect("a compiler, which Rust needs to link");
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
+    let compiled = Command::new(rustc)
+        .args(["--edition", "2024", "--crate-type", "lib", "--emit", "metadata", "-D", "warnings", "--out-dir"])
+        .args([text(dir.path()), text(&path("built/outside.rs"))])
+        .output()
+        .expect("a compiler");
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
     let ran = Command::new(&program).arg(&weights).output().expect("it starts");
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stdout));
 }
