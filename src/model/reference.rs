@@ -20,7 +20,7 @@ use crate::stop::StopFlag;
 use crate::workload::{Setting, Workload};
 
 /// The passes that a graph does not need to run: they change how values are computed, not which.
-const OPTIMIZATIONS: &[&str] = &["common_calls", "canonicalise", "fold_affine", "fuse"];
+const OPTIMIZATIONS: &[&str] = &["common_calls", "canonicalise", "fold_affine", "common_constants", "fuse"];
 
 /// Graphs whose runs make at most this many stores are interpreted: about a second.
 const MOST_INTERPRETED: f64 = 1e6;

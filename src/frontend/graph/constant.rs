@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// A tensor with known elements, in row-major order and little-endian bytes. Copies share the elements.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Constant {
     dtype: DType,
     shape: Vec<i64>,

@@ -16,13 +16,13 @@ use std::collections::HashMap;
 pub(super) const PASS: Pass = Pass { name: "common_calls", doc: "Computes equal calls once.", run };
 
 fn run(module: &mut GraphModule, _: &Context) -> Result<(), Vec<Diagnostic>> {
-    module.functions.iter_mut().for_each(share_calls);
+    module.functions.iter_mut().for_each(|function| share_calls(function, HashMap::new()));
     Ok(())
 }
 
-fn share_calls(function: &mut Function) {
+/// Computes equal calls once, where the values of `replaced` are others already.
+pub(super) fn share_calls(function: &mut Function, mut replaced: HashMap<ValueId, ValueId>) {
     let mut known: HashMap<String, ValueId> = HashMap::new();
-    let mut replaced: HashMap<ValueId, ValueId> = HashMap::new();
     let mut kept = Vec::with_capacity(function.order.len());
     for c in std::mem::take(&mut function.order) {
         let call = &mut function.calls[c.index()];

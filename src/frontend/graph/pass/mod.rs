@@ -4,6 +4,7 @@
 
 mod canonicalise;
 mod common_calls;
+mod common_constants;
 mod dead_code;
 mod fold_affine;
 mod fuse;
@@ -54,6 +55,7 @@ pub const PIPELINE: &[Pass] = &[
     dead_code::PASS,
     canonicalise::PASS,
     fold_affine::PASS,
+    common_constants::PASS,
     lower_operators::PASS,
     specialize_calls::PASS,
     fuse::PASS,
