@@ -100,6 +100,11 @@ impl<'a> Rewriter<'a> {
         self.function.ty(old) == self.function.ty(new) && (is_nameable || !self.outputs.contains(&old))
     }
 
+    /// Whether the function returns the value.
+    pub(super) fn is_output(&self, v: ValueId) -> bool {
+        self.outputs.contains(&v)
+    }
+
     /// Whether a value is read `n` times.
     pub(super) fn has_uses(&self, v: ValueId, n: usize) -> bool {
         self.uses.get(v.index()) == Some(&n)
@@ -184,6 +189,13 @@ impl<'a> Rewriter<'a> {
     /// Adds the call of an operator of two tensors.
     pub(super) fn add_binary(&mut self, name: &str, a: ValueId, b: ValueId) -> Option<ValueId> {
         self.add_call(op::find(name)?, vec![Arg::Value(a), Arg::Value(b)])
+    }
+
+    /// Adds another name of a value, by which a parameter or a constant can be an output.
+    pub(super) fn add_alias(&mut self, v: ValueId) -> ValueId {
+        let (ty, invariant) = (self.function.ty(v).clone(), self.is_invariant(v));
+        let alias = self.function.add_call("lv", Callee::Alias, vec![Arg::Value(v)], ty, Default::default());
+        self.note(alias, invariant)
     }
 
     /// A tensor by another shape: the tensor itself if it has this shape.

@@ -19,15 +19,20 @@ use crate::graph::pass::rewrite::Rewriter;
 use crate::ir::DType;
 
 pub(super) fn to_scale_and_shift(rw: &mut Rewriter<'_>, c: CallId) -> Option<ValueId> {
-    let call = rw.function.call(c);
+    let call = rw.function.call(c).clone();
     let (Callee::Item(item), tuple) = (call.callee, call.inputs().next()?) else { return None };
     let args = rw.defined_by(tuple, "nn.batch_norm").filter(|args| !args.flag("training"))?;
     match item {
         0 if rw.has_uses(tuple, 1) => BatchNorm::of(rw, &args)?.scaled_and_shifted(rw),
-        1 => args.value("moving_mean"),
-        2 => args.value("moving_var"),
+        1 => Some(as_result(rw, call.result, args.value("moving_mean")?)),
+        2 => Some(as_result(rw, call.result, args.value("moving_var")?)),
         _ => None,
     }
+}
+
+/// A value in place of a result. A weight that becomes an output needs another name.
+fn as_result(rw: &mut Rewriter<'_>, result: ValueId, v: ValueId) -> ValueId {
+    if rw.is_output(result) { rw.add_alias(v) } else { v }
 }
 
 /// A batch normalisation of which only the data depend on the inputs.

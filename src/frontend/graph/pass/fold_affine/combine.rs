@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Biases are only combined behind a convolution or a product of matrices, and two scalars stay: a large number may be added and taken
-//! away to round to integers. Combined weights are not larger than the larger of the two, since calls read them.
+//! away to round to integers. [`constants`] says which weights are combined.
 
+use super::constants;
 use super::linear::Linear;
 use super::step::{Kind, Step};
 use crate::graph::function::{CallId, ValueId};
@@ -38,10 +39,6 @@ fn combined(rw: &mut Rewriter<'_>, inner: Step, outer: Step, kind: Kind, inverse
         (true, false) => (inverse, b, a, kind),
         (true, true) => (kind, a, b, inverse),
     };
-    let constant = rw.add_binary(of_constants.name(), first, second)?;
-    let is_one_of_both = [a, b].iter().any(|&v| rw.function.ty(v) == rw.function.ty(constant));
-    if !is_one_of_both {
-        return None;
-    }
+    let constant = constants::combined(rw, of_constants, first, second)?;
     rw.add_binary(step.name(), inner.data, constant)
 }

@@ -1,5 +1,6 @@
 //! Operators that are linear in a weight.
 
+use super::constants::is_moderate;
 use super::is_precise;
 use super::step::Kind;
 use crate::graph::function::{Arg, ValueId};
@@ -51,7 +52,7 @@ impl Linear {
         let n_behind = if channels.is_empty() { 0 } else { rw.shape(self.weight)?.len() - 1 - self.channels.weight };
         let factor = rw.reshaped_with_ones(factor, channels, n_behind)?;
         let weight = rw.add_binary(kind.name(), self.weight, factor)?;
-        if rw.function.ty(weight) != rw.function.ty(self.weight) {
+        if rw.function.ty(weight) != rw.function.ty(self.weight) || !is_moderate(rw, weight) {
             return None;
         }
         let mut args = self.args.clone();

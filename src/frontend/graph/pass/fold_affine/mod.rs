@@ -9,6 +9,7 @@
 
 mod batch_norm;
 mod combine;
+mod constants;
 mod linear;
 mod scale;
 mod step;

@@ -7,8 +7,10 @@
 //! ```
 //!
 //! The scale is a scalar, or has one element for each output channel: for a product of matrices, each column of the right one. Nothing
-//! else reads what lies between. Relax's passes `FoldBatchnormToConv2D` and Relay's `FoldScaleAxis` do the same.
+//! else reads what lies between; [`constants`] says which biases are scaled. Relax's pass `FoldBatchnormToConv2D` and Relay's
+//! `FoldScaleAxis` do the same.
 
+use super::constants;
 use super::linear::Linear;
 use super::step::Step;
 use crate::graph::function::{CallId, ValueId};
@@ -23,6 +25,6 @@ pub(super) fn behind_bias(rw: &mut Rewriter<'_>, c: CallId) -> Option<ValueId> {
     let scale = Step::of(rw, c).filter(|step| step.kind.is_scale())?;
     let bias = Step::before(rw, scale.data).filter(|step| !step.kind.is_scale())?;
     let scaled = Linear::of(rw, bias.data)?.scaled(rw, scale.kind, scale.constant)?;
-    let shift = rw.add_binary(scale.kind.name(), bias.constant, scale.constant)?;
+    let shift = constants::combined(rw, scale.kind, bias.constant, scale.constant)?;
     rw.add_binary(bias.kind.name(), scaled, shift)
 }
