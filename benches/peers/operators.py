@@ -291,6 +291,13 @@ def ours(tvmr, text, case, folder):
         return [found[name] for name in found.files], ""
 
 
+def without_empty_rows(case, found, expected):
+    """TVM cuts the indices of boxes to their number when it runs; tvmr leaves rows of zeros, as the type in the text has it."""
+    if "onnx" in getattr(case, "call", "") and not found[0][expected[0].shape[0]:].any():
+        return [found[0][:expected[0].shape[0]], *found[1:]]
+    return found
+
+
 def difference(a, b):
     if a.shape != b.shape or a.dtype != b.dtype:
         return f"{a.dtype} {list(a.shape)}, expected {b.dtype} {list(b.shape)}"
@@ -325,6 +332,7 @@ def main():
             if found is None:
                 wrong.append((case.name, message))
                 continue
+            found = without_empty_rows(case, found, expected)
             differences = [difference(a, b) for a, b in zip(found, expected)]
             worst = max((d for d in differences if isinstance(d, float)), default=0.0)
             half = any(b.dtype == np.float16 for b in expected)

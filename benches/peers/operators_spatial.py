@@ -4,6 +4,8 @@ A case is the text of a call and its inputs: `name: (shape, dtype)`, or `name: (
 bounds. Without bounds floats are between -1 and 1, and integers between -4 and 8.
 """
 
+import numpy as np
+
 F32, F64, F16, I32 = "float32", "float64", "float16", "int32"
 
 
@@ -222,6 +224,30 @@ DETECTION = [
         "clip=True, threshold=0.2, variances=(0.1, 0.1, 0.2, 0.2), keep_background=False",
         "clip=True, threshold=0.1, variances=(0.1, 0.1, 0.2, 0.2), apply_softmax=False",
     )
+] + [
+    # Two classes, with scores and corners of boxes.
+    call(f"R.vision.non_max_suppression(R.floor(R.multiply(x, R.const([{classes}, 64, 16, 16, 16, 16], \"float32\"))), n, i{attributes})",
+         x=((2, 40, 6), F32, 0.0, 1.0), n=np.array([40, 31], I32), i=np.argsort(np.sin(np.arange(80.0).reshape(2, 40))).astype(I32))
+    for classes in (1, 2)
+    for attributes in (
+        ", iou_threshold=0.2",
+        ", iou_threshold=0.3, max_output_size=4, top_k=20, force_suppress=True",
+        ", iou_threshold=0.1, id_index=-1, return_indices=False",
+        ", iou_threshold=0.1, return_indices=False, invalid_to_bottom=True",
+    )
+] + [
+    # Not rounded: scores that soft suppression lowers would be equal but for their last digits.
+    call(f"R.vision.non_max_suppression(x, n, i{attributes})",
+         x=((2, 40, 6), F32, 0.0, 1.0), n=np.array([40, 31], I32), i=np.argsort(np.sin(np.arange(80.0).reshape(2, 40))).astype(I32))
+    for attributes in (
+        ", id_index=-1, iou_threshold=0.6, soft_nms_sigma=0.5, score_threshold=0.1",
+        ", id_index=-1, iou_threshold=0.9, soft_nms_sigma=0.2, score_threshold=0.3, max_output_size=9, return_indices=False",
+    )
+] + [
+    call(f'R.vision.all_class_non_max_suppression(b, s, R.const({most}, "int64"), R.const({overlap}, "float32"), '
+         f'R.const({score}, "float32"), output_format="{output}")', b=((2, 30, 4), F32, 0.0, 1.0), s=((2, 3, 30), F32, 0.0, 1.0))
+    for output in ("onnx", "tensorflow")
+    for most, overlap, score in ((5, 0.3, 0.2), (30, 0.05, 0.0), (0, 0.5, 0.5), (3, 0.0, 0.5))
 ]
 
 CASES = CONVOLUTIONS + TRANSPOSED + POOLING + PADDING + RESIZING + SAMPLING + ATTENTION + DETECTION

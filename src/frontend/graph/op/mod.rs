@@ -18,6 +18,8 @@ mod layout;
 mod linalg;
 mod loss;
 mod manipulate;
+mod nms;
+mod nms_classes;
 mod normalize;
 mod pad;
 mod pool;
@@ -67,6 +69,8 @@ pub const GROUPS: &[Group] = &[
     ("Sampling", grid::OPERATORS),
     ("Regions of images", roi::OPERATORS),
     ("Boxes", boxes::OPERATORS),
+    ("Suppression of boxes", nms::OPERATORS),
+    ("Suppression of boxes by class", nms_classes::OPERATORS),
     ("Shapes and layouts", manipulate::OPERATORS),
     ("Layouts by index maps", relayout::OPERATORS),
     ("Elements by indices", index::OPERATORS),
