@@ -172,4 +172,15 @@ case('R.nonzero(R.const([[0, 1, 2], [3, 0, 0]], "float32"))')
 case('R.nonzero(R.const([0, 1, 2, 0], "int32"))')
 case('R.unique(R.const([3, 1, 2, 3, 1], "float32"))')
 case('R.unique(R.const([3, 1, 2, 3, 1, 7], "int64"), T.bool(True), T.bool(True), T.bool(True), T.bool(True))')
+case('R.nonzero(R.const([True, False, True], "bool"))')
+case('R.nonzero(R.const([[[0.0, -1.0], [2.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]]], "float64"))')
+case('R.unique(R.const([3, 1, 2, 3, 1, 7], "int32"), T.bool(False))')
+for flags in ("True, False, False", "False, True, False", "False, False, True", "True, True, True"):
+    for is_sorted in ("True", "False"):
+        given = ", ".join(f"T.bool({flag})" for flag in [is_sorted, *flags.split(", ")])
+        case(f'R.unique(R.const([3.5, 1.0, 2.0, 3.5, 1.0, 7.0, 2.0], "float32"), {given})')
+        # Of rows and of columns.
+        for axis in (0, 1, -1):
+            case(f'R.unique(R.const([[3, 1, 3], [2, 2, 2], [3, 1, 3], [0, 5, 0]], "int64"), {given}, T.int64({axis}))')
+case('R.unique(R.const([[3, 1], [3, 1]], "int32"), T.bool(True), T.bool(False), T.bool(False), T.bool(False), T.int64(0))')
 case("R.grad.no_grad(x)", x=X)

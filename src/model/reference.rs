@@ -91,8 +91,15 @@ mod tests {
     /// A new pass has to be put here, or among [`OPTIMIZATIONS`], whose effect the comparison then checks.
     #[test]
     fn passes_are_needed_or_optimizations() {
-        const NEEDED: &[&str] =
-            &["inline", "library", "dead_code", "lower_operators", "specialize_calls", "used_functions"];
+        const NEEDED: &[&str] = &[
+            "inline",
+            "library",
+            "known_results",
+            "dead_code",
+            "lower_operators",
+            "specialize_calls",
+            "used_functions",
+        ];
         for pass in PIPELINE {
             assert!(NEEDED.contains(&pass.name) != OPTIMIZATIONS.contains(&pass.name), "`{}`", pass.name);
         }

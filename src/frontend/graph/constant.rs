@@ -25,6 +25,23 @@ impl Constant {
         (n == data.len()).then(|| Constant { dtype, shape: shape.to_vec(), data: Arc::new(data) })
     }
 
+    /// A tensor of these bytes.
+    ///
+    /// # Panics
+    /// If there are not as many as the shape says.
+    pub(crate) fn of_bytes(dtype: DType, shape: &[i64], data: Vec<u8>) -> Constant {
+        Constant::new(dtype, shape, data).unwrap_or_else(|| unreachable!("the bytes of {dtype} {shape:?} are given"))
+    }
+
+    /// The elements by another shape.
+    ///
+    /// # Panics
+    /// If it has another number of elements.
+    pub(crate) fn reshaped(&self, shape: &[i64]) -> Constant {
+        assert_eq!(shape.iter().product::<i64>(), self.len() as i64, "a shape has as many elements as before");
+        Constant { shape: shape.to_vec(), ..self.clone() }
+    }
+
     /// A tensor without dimensions; `None` if the type has no such numbers.
     pub fn scalar(value: f64, dtype: DType) -> Option<Constant> {
         let data = match dtype {

@@ -1,6 +1,8 @@
 //! Shape rules: what they are given, and what several of them need.
 
+use super::constant::Constant;
 use super::function::{Arg, Function, ValueId};
+use super::known;
 use super::operator::{OpError, Operator};
 use super::ty::{self, TensorType, Type};
 use crate::arith::Analyzer;
@@ -61,6 +63,19 @@ impl<'a> Args<'a> {
     /// The value of a parameter that takes a tensor; `None` if it is absent.
     pub fn value(&self, name: &str) -> Option<ValueId> {
         self.get(name).values().first().copied()
+    }
+
+    /// The elements of the tensor of a parameter, from which the shape of the result follows. `arena` owns the extents of the function.
+    ///
+    /// # Errors
+    /// They depend on inputs or weights.
+    pub fn elements(&self, name: &str, arena: &Arena) -> Result<Constant, OpError> {
+        let found = self.value(name).and_then(|v| known::elements(self.function, arena, v));
+        found.ok_or_else(|| OpError {
+            help: Some("write the elements into the text, by `R.const` or `metadata`".into()),
+            ..self
+                .error(format!("`{name}` must follow from constants: the shape of the result depends on its elements"))
+        })
     }
 
     /// The attribute of a parameter.

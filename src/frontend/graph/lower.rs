@@ -74,12 +74,8 @@ pub fn lower_call(function: &Function, c: CallId) -> Result<Lowered, OpError> {
         Lowering::Elementwise(stage, element) => vec![lower.elementwise(stage, element)?],
         Lowering::Stages(stages) => stages(&mut lower)?,
         Lowering::Reshape => vec![lower.reshape()?],
-        Lowering::Replaced => {
-            return Err(OpError {
-                help: Some("its result must follow from shapes and constants alone".into()),
-                ..args.error("cannot be computed here: it depends on data")
-            });
-        }
+        // The pass `known_results` has replaced it.
+        Lowering::Known(_) => return args.fail("is no computation: its results are known"),
     };
     let name = op.name.rsplit('.').next().unwrap_or(op.name);
     Ok(lower.finish(name, call, &outputs))

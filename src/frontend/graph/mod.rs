@@ -13,6 +13,7 @@
 //! | [`operator`] | what an operator is: parameters, shape rule, lowering |
 //! | [`op`] | the table of operators, one file for each group |
 //! | [`infer`] | what shape rules are given |
+//! | `known` | elements that follow from constants |
 //! | [`lower`] | what lowerings are given; from operators to prim_funcs |
 //! | [`pass`] | passes, one file each |
 //! | [`specialize`] | prim_funcs with symbols, for the shapes of one call |
@@ -31,6 +32,7 @@ pub mod constness;
 pub mod distinct;
 pub mod function;
 pub mod infer;
+mod known;
 pub mod lower;
 pub mod memory;
 pub mod op;

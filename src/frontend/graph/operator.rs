@@ -3,11 +3,12 @@
 //! An [`Operator`] is a constant in a table: its name and parameters, as in Python (`R.nn.conv2d(data, weight, strides=(1, 1),
 //! …)`), its shape rule and its lowering. A call has one argument for each parameter, in that order.
 
+use super::constant::Constant;
 use super::function::Arg;
-use super::infer::Infer;
+use super::infer::{Args, Infer};
 use super::lower::Lower;
 use super::ty::Type;
-use crate::ir::{AttrValue, ExprId};
+use crate::ir::{Arena, AttrValue, ExprId};
 use crate::te::{Te, Tensor};
 use std::fmt;
 
@@ -48,8 +49,8 @@ pub enum Lowering {
     Stages(fn(&mut Lower<'_>) -> Result<Vec<Tensor>, OpError>),
     /// It is not computed: the result has the memory of its operand, by another shape.
     Reshape,
-    /// A pass replaces it by other operators, or by what is known of shapes.
-    Replaced,
+    /// Its operands are known, and so are its results: constants, one for each tensor. The arena owns the extents of the function.
+    Known(fn(&Args<'_>, &Arena) -> Result<Vec<Constant>, OpError>),
 }
 
 /// A parameter of an operator.
@@ -67,6 +68,8 @@ pub struct Param {
 pub enum Kind {
     /// A tensor.
     Tensor,
+    /// A tensor whose elements follow from constants, because the shape of the result depends on them.
+    Constant,
     /// A tensor or nothing.
     OptTensor,
     /// Several tensors.
@@ -113,7 +116,13 @@ impl Kind {
     /// Whether the argument is an attribute; others are values and numbers, which print by position.
     pub fn is_attribute(self) -> bool {
         match self {
-            Kind::Tensor | Kind::OptTensor | Kind::Tensors | Kind::Shape | Kind::Prim | Kind::Prims => false,
+            Kind::Tensor
+            | Kind::Constant
+            | Kind::OptTensor
+            | Kind::Tensors
+            | Kind::Shape
+            | Kind::Prim
+            | Kind::Prims => false,
             Kind::Int
             | Kind::OptInt
             | Kind::Ints
@@ -136,6 +145,7 @@ impl Kind {
     pub fn describe(self) -> &'static str {
         match self {
             Kind::Tensor => "a tensor",
+            Kind::Constant => "a tensor that follows from constants",
             Kind::OptTensor => "a tensor or nothing",
             Kind::Tensors => "a tuple of tensors",
             Kind::Shape => "a shape",

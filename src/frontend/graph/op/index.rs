@@ -4,6 +4,8 @@
 //! an index is negative. Compiled code checks every index that is data.
 
 use super::*;
+use crate::graph::infer::Args;
+use crate::ir::Arena;
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator {
@@ -142,54 +144,37 @@ pub(super) const OPERATORS: &[Operator] = &[
         name: "dynamic_strided_slice",
         params: &[
             required("x", Kind::Tensor),
-            required("begin", Kind::Tensor),
-            required("end", Kind::Tensor),
-            required("strides", Kind::Tensor),
+            required("begin", Kind::Constant),
+            required("end", Kind::Constant),
+            required("strides", Kind::Constant),
         ],
         infer: |cx| {
             let x = cx.tensor("x")?;
-            let ints = |name: &str| -> Option<Vec<i64>> {
-                let v = cx.value(name)?;
-                let constant = cx.function.constant(cx.function.resolved(v))?;
-                (0..constant.len()).map(|i| constant.int(i)).collect()
-            };
-            match (ints("begin"), ints("end"), ints("strides")) {
-                (Some(begin), Some(end), Some(strides)) if begin.len() == x.rank() => {
-                    let mut shape = Vec::with_capacity(x.rank());
-                    for (d, &extent) in x.shape.iter().enumerate() {
-                        let Some(n) = cx.known_extent(extent) else {
-                            return cx.fail("needs constant extents here");
-                        };
-                        let (first, last) = bounds(begin[d], end[d], strides[d], n);
-                        let step = strides[d].abs().max(1);
-                        let room = if strides[d] > 0 { last - first } else { first - last };
-                        shape.push(cx.extent(((room + step - 1) / step).max(0)));
-                    }
-                    Ok(Type::tensor(x.dtype, shape))
-                }
-                _ => cx.fail("its bounds must be constants: the shape of the result would depend on data"),
+            let slices = known_slices(cx, cx.arena, x.rank())?;
+            let mut shape = Vec::with_capacity(x.rank());
+            for ([begin, end, stride], &extent) in slices.into_iter().zip(&x.shape) {
+                let Some(n) = cx.known_extent(extent) else { return cx.fail("needs constant extents here") };
+                let (first, last) = bounds(begin, end, stride, n);
+                let (step, room) = (stride.abs(), if stride > 0 { last - first } else { first - last });
+                shape.push(cx.extent((room.saturating_add(step - 1) / step).max(0)));
             }
+            Ok(Type::tensor(x.dtype, shape))
         },
         lower: Lowering::Stages(|cx| {
             let x = cx.input("x")?;
-            let from = cx.constant_shape(x)?;
-            let shape = cx.out_shape(0)?;
-            let ints = |name: &str| -> Vec<i64> {
-                let constant = cx.value(name).and_then(|v| cx.function.constant(cx.function.resolved(v)));
-                constant.map(|c| (0..c.len()).filter_map(|i| c.int(i)).collect()).unwrap_or_default()
-            };
-            let (begin, end, strides) = (ints("begin"), ints("end"), ints("strides"));
+            let (from, shape) = (cx.constant_shape(x)?, cx.out_shape(0)?);
+            let slices = known_slices(cx, &cx.function.arena, from.len())?;
             Ok(vec![cx.te.compute("T_strided_slice", &shape, |te, i| {
                 let mut at = i.to_vec();
-                for d in 0..from.len() {
-                    let (first, _) = bounds(begin[d], end[d], strides[d], from[d]);
-                    let offset = te.mul_const(i[d], strides[d]);
+                for (d, &[begin, end, stride]) in slices.iter().enumerate() {
+                    let (first, _) = bounds(begin, end, stride, from[d]);
+                    let offset = te.mul_const(i[d], stride);
                     at[d] = te.add_const(offset, first);
                 }
                 te.at(x, &at)
             })])
         }),
-        doc: "The elements from begin to end along all axes, at distances, where all of them are constants.",
+        doc: "The elements from begin to end along all axes, at distances, where all of them follow from constants.",
     },
     Operator {
         name: "gather_elements",
@@ -570,6 +555,23 @@ fn bounds(begin: i64, end: i64, stride: i64, n: i64) -> (i64, i64) {
     match stride > 0 {
         true => (from_end(begin).clamp(0, n), from_end(end).clamp(0, n)),
         false => (from_end(begin).clamp(-1, n - 1), from_end(end).clamp(-1, n - 1)),
+    }
+}
+
+/// Begin, end and stride of a slice along each axis.
+fn known_slices(args: &Args<'_>, arena: &Arena, rank: usize) -> Result<Vec<[i64; 3]>, OpError> {
+    let mut slices = vec![[0; 3]; rank];
+    for (i, name) in ["begin", "end", "strides"].into_iter().enumerate() {
+        let numbers = args.elements(name, arena)?;
+        if numbers.shape() != [rank as i64] || !numbers.dtype().is_integer() {
+            let (dtype, shape) = (numbers.dtype(), numbers.shape());
+            return args.fail(format!("`{name}` must have {rank} integers, found {dtype} {shape:?}"));
+        }
+        slices.iter_mut().enumerate().for_each(|(d, slice)| slice[i] = numbers.int(d).unwrap_or(0));
+    }
+    match slices.iter().any(|&[_, _, stride]| stride == 0 || stride == i64::MIN) {
+        true => args.fail("`strides` must not be 0"),
+        false => Ok(slices),
     }
 }
 

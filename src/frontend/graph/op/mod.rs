@@ -11,6 +11,7 @@ mod boxes;
 mod conv;
 mod conv_transpose;
 mod creation;
+mod data_shape;
 mod grid;
 mod index;
 mod interpolate;
@@ -77,7 +78,8 @@ pub const GROUPS: &[Group] = &[
     ("Tensors from numbers", creation::OPERATORS),
     ("Running sums and products", scan::OPERATORS),
     ("Sorting and searching", sort::OPERATORS),
-    ("Selection and sampling", select::OPERATORS),
+    ("Sampling", select::OPERATORS),
+    ("Results of known elements", data_shape::OPERATORS),
     ("Shapes as values", shape::OPERATORS),
     ("Quantisation", quantize::OPERATORS),
     ("Losses and gradients", loss::OPERATORS),

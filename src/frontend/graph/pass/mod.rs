@@ -9,6 +9,7 @@ mod dead_code;
 mod fold_affine;
 mod fuse;
 mod inline;
+mod known_results;
 mod library;
 mod lower_operators;
 mod rewrite;
@@ -51,6 +52,7 @@ pub struct Pass {
 pub const PIPELINE: &[Pass] = &[
     inline::PASS,
     library::PASS,
+    known_results::PASS,
     common_calls::PASS,
     dead_code::PASS,
     canonicalise::PASS,

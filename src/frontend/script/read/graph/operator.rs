@@ -210,7 +210,7 @@ impl<'a> GraphReader<'a, '_> {
             return self.attribute(op, param, kind, e).map(Arg::Attr);
         }
         match kind {
-            Kind::Tensor => self.value(e, "lv").map(Arg::Value),
+            Kind::Tensor | Kind::Constant => self.value(e, "lv").map(Arg::Value),
             Kind::OptTensor if e.kind == ExprKind::None => Some(Arg::Missing),
             Kind::OptTensor => self.value(e, "lv").map(Arg::Value),
             Kind::Tensors => match &e.kind {
@@ -321,7 +321,13 @@ impl<'a> GraphReader<'a, '_> {
             Kind::Str | Kind::OptStr => text.map(AttrValue::Str),
             Kind::IndexMap => matches!(attr, AttrValue::IndexMap(..)).then_some(attr),
             Kind::DType | Kind::OptDType => None,
-            Kind::Tensor | Kind::OptTensor | Kind::Tensors | Kind::Shape | Kind::Prim | Kind::Prims => None,
+            Kind::Tensor
+            | Kind::Constant
+            | Kind::OptTensor
+            | Kind::Tensors
+            | Kind::Shape
+            | Kind::Prim
+            | Kind::Prims => None,
         }
     }
 }
