@@ -11,8 +11,8 @@ use tvmr::ir::DType;
 use tvmr::model::Model;
 use tvmr::workload::Setting;
 
-/// Passes that replace operators by others, which round differently.
-const PASSES: [&str; 2] = ["canonicalise", "fold_affine"];
+/// Passes that replace operators by others, which round differently, and that change which kernels there are.
+const PASSES: [&str; 3] = ["canonicalise", "fold_affine", "fuse"];
 
 /// Compares the results of the graph `main` without the passes and with them.
 pub(super) fn compare(case: &Case) {

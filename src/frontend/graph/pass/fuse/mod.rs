@@ -7,12 +7,14 @@
 //! ```
 //!
 //! A call joins the one before it if it computes each element from the element of the same indices of that one's result, or if both
-//! only rearrange and combine elements, without reductions. The blocks stay as they are, and schedules inline them or compute them
-//! where the others do.
+//! only rearrange and combine elements, without reductions. A reduction joins what feeds it where that pays ([`prologue`]). The blocks
+//! stay as they are, and schedules inline them or compute them where the others do.
 //!
 //! What follows from weights and constants alone is computed once for all calls of the graph (`constness`), so it does not join
-//! what depends on the inputs; invariant calls join each other. Fills, such as `R.zeros`, join everything: computing their elements
-//! is cheaper than reading them.
+//! what depends on the inputs, but for cheap conversions to wider types; invariant calls join each other. Fills, such as `R.zeros`, join
+//! what else they feed: computing their elements is cheaper than reading them.
+
+mod prologue;
 
 use super::{Context, GraphModule, Pass};
 use crate::diagnostic::Diagnostic;
@@ -21,6 +23,7 @@ use crate::graph::function::{Arg, CallId, Callee, Function, ValueId};
 use crate::graph::lower::Library;
 use crate::ir::graft::Graft;
 use crate::ir::{AttrValue, BlockId, BufferId, DType, Func, IterKind, Module, Param, Stmt, StmtId, Symbol};
+use prologue::Cost;
 use std::collections::HashMap;
 
 pub(super) const PASS: Pass =
@@ -60,7 +63,8 @@ fn groups(function: &Function, module: &Module) -> Vec<Vec<CallId>> {
     let mut groups: Vec<Vec<CallId>> = Vec::new();
     // The group of a call that is its last one, by the result.
     let mut open: HashMap<ValueId, usize> = HashMap::new();
-    let mut injective: HashMap<usize, bool> = HashMap::new();
+    // The cost of the elements of a group, if it only rearranges and combines elements.
+    let mut injective: HashMap<usize, Cost> = HashMap::new();
     for &c in &function.order {
         let call = function.call(c);
         let Callee::CallTir(name) = call.callee else { continue };
@@ -77,29 +81,49 @@ fn groups(function: &Function, module: &Module) -> Vec<Vec<CallId>> {
         let mut producers: Vec<(usize, &ValueId)> = inputs.iter().enumerate().collect();
         producers.sort_by_key(|(_, v)| invariant[v.index()] && !invariant[call.result.index()]);
         let joined = producers.into_iter().find_map(|(i, v)| {
-            let block = simple?;
             let &group = open.get(v)?;
             let is_only =
                 uses.get(v).copied() == Some(inputs.iter().filter(|o| *o == v).count()) && !outputs.contains(v);
-            let fits = reads_in_place(func, block, i) || injective[&group];
             let recurs = !invariant[v.index()] || invariant[call.result.index()] || is_fill(function, *v);
-            (is_only && fits && recurs && groups[group].len() < MAX_CALLS).then_some((group, *v))
+            let fits = match (simple, injective.get(&group)) {
+                (Some(block), feeding) => recurs && (reads_in_place(func, block, i) || feeding.is_some()),
+                (None, Some(&cost)) if recurs => prologue::pays(func, i, cost),
+                (None, Some(&cost)) => prologue::pays_for_weights(func, i, cost, bytes(function, &groups[group])),
+                (None, None) => false,
+            };
+            (is_only && fits && groups[group].len() < MAX_CALLS).then_some((group, *v))
         });
-        let group = match joined {
+        let cost = simple.map(|block| prologue::cost(func, block));
+        let (group, cost) = match joined {
             Some((group, v)) => {
                 open.remove(&v);
                 groups[group].push(c);
-                group
+                (group, injective.remove(&group).zip(cost).map(|(before, cost)| cost.max(before)))
             }
             None => {
                 groups.push(vec![c]);
-                injective.insert(groups.len() - 1, simple.is_some());
-                groups.len() - 1
+                (groups.len() - 1, cost)
             }
         };
+        injective.extend(cost.map(|cost| (group, cost)));
         open.insert(call.result, group);
     }
     groups
+}
+
+/// The size of what a group of calls reads.
+fn bytes(function: &Function, group: &[CallId]) -> usize {
+    let results: Vec<ValueId> = group.iter().map(|&c| function.call(c).result).collect();
+    let mut inputs: Vec<ValueId> = group.iter().flat_map(|&c| function.call(c).inputs()).collect();
+    inputs.sort_unstable();
+    inputs.dedup();
+    let size = |v: ValueId| -> Option<usize> {
+        let ty = function.ty(v).as_tensor()?;
+        let n = ty.constant_shape(&function.arena)?.iter().product::<i64>();
+        usize::try_from(n).ok()?.checked_mul(ty.dtype?.bytes())
+    };
+    let outside = inputs.into_iter().filter(|v| !results.contains(v));
+    outside.map(|v| size(v).unwrap_or(usize::MAX)).fold(0, usize::saturating_add)
 }
 
 /// Whether the function's parameters are buffers, and its root block holds nothing but allocations.
