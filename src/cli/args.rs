@@ -63,8 +63,8 @@ impl Global {
 pub(super) struct Input {
     /// Program in TVMScript; `-` reads standard input
     pub file: PathBuf,
-    /// Value of a symbolic extent or scalar, such as `n=1024`; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = binding)]
+    /// Values of symbolic extents and scalars, such as `n=1024` or `n=1024,m=8`; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',', value_parser = binding)]
     pub bind: Vec<(String, i64)>,
     #[command(flatten)]
     pub graph: GraphFiles,
@@ -90,8 +90,8 @@ pub(super) struct Inputs {
     /// Programs in TVMScript; `-` reads standard input
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Value of a symbolic extent or scalar, such as `n=1024`; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = binding)]
+    /// Values of symbolic extents and scalars, such as `n=1024` or `n=1024,m=8`; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',', value_parser = binding)]
     pub bind: Vec<(String, i64)>,
     /// Shape of an input of a graph, such as `x=1,3,224,224`, which gives its symbolic extents their values; may be repeated
     #[arg(long, value_name = "NAME=EXTENTS", value_parser = super::shapes::shape)]

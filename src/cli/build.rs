@@ -32,9 +32,9 @@ use std::sync::Arc;
 pub(super) struct Args {
     /// Program in TVMScript; `-` reads standard input
     file: PathBuf,
-    /// Values of a symbolic extent, such as `n=1024` or `n=1..8,16,32`: each gets a version; may be repeated
+    /// Values of symbolic extents, such as `n=1024`, `n=1,m=8` or `n=1..8,16,32`: each gets a version; may be repeated
     #[arg(long, value_name = "NAME=VALUES", value_parser = sizes)]
-    bind: Vec<(String, Vec<i64>)>,
+    bind: Vec<Sizes>,
     /// Directory and name of the files, such as `build/matmul`
     #[arg(short, long, value_name = "DIR/NAME")]
     output: PathBuf,
@@ -108,34 +108,50 @@ impl clap::ValueEnum for File {
 /// The most versions that one function is built in.
 const MOST_VERSIONS: usize = 1024;
 
-/// Parses `n=1..8,16,32`.
-fn sizes(text: &str) -> Result<(String, Vec<i64>), String> {
-    let (name, list) = text.split_once('=').ok_or("expected `name=values`")?;
-    let name = name.trim();
-    if name.is_empty() {
-        return Err("expected a name before `=`".to_owned());
-    }
-    let number = |t: &str| t.trim().parse::<i64>().map_err(|_| format!("expected an integer, found `{t}`"));
-    let mut values = Vec::new();
-    for part in list.split(',') {
-        match part.split_once("..") {
-            None => values.push(number(part)?),
-            Some((first, last)) => {
-                let (first, last) = (number(first)?, number(last.trim_start_matches('='))?);
-                if first > last {
-                    return Err(format!("the range `{part}` is empty"));
-                }
-                if last.abs_diff(first) >= MOST_VERSIONS as u64 {
-                    return Err(format!("the range `{part}` has more than {MOST_VERSIONS} values"));
-                }
-                values.extend(first..=last);
+/// The values of one or several extents.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Sizes(Vec<(String, Vec<i64>)>);
+
+/// Parses `n=1..8,16,32`, and `n=1,m=8`.
+fn sizes(text: &str) -> Result<Sizes, String> {
+    let mut all: Vec<(String, Vec<i64>)> = Vec::new();
+    for part in text.split(',') {
+        // What stands before `=` is a name, unless that belongs to a range such as `1..=8`.
+        let (name, range) = match part.split_once('=') {
+            Some((name, range)) if !name.contains("..") => (Some(name.trim()), range),
+            _ => (None, part),
+        };
+        match name {
+            Some("") => return Err("expected a name before `=`".to_owned()),
+            Some(name) => all.push((name.to_owned(), Vec::new())),
+            None => {}
+        }
+        let Some((_, values)) = all.last_mut() else { return Err("expected `name=values`".to_owned()) };
+        for value in range_of(range)? {
+            if values.contains(&value) {
+                return Err(format!("the value {value} is given twice"));
             }
         }
+            values.push(value);
     }
-    if let Some(twice) = values.iter().enumerate().find(|(i, v)| values[..*i].contains(v)) {
-        return Err(format!("the value {} is given twice", twice.1));
+    Ok(Sizes(all))
+}
+
+/// The integers of a range such as `1..8`, which has its last one, or the only one.
+fn range_of(text: &str) -> Result<std::ops::RangeInclusive<i64>, String> {
+    let number = |t: &str| t.trim().parse::<i64>().map_err(|_| format!("expected an integer, found `{t}`"));
+    let Some((first, last)) = text.split_once("..") else {
+        let only = number(text)?;
+        return Ok(only..=only);
+    };
+    let (first, last) = (number(first)?, number(last.trim_start_matches('='))?);
+    if first > last {
+        return Err(format!("the range `{text}` is empty"));
     }
-    Ok((name.to_owned(), values))
+    if last.abs_diff(first) >= MOST_VERSIONS as u64 {
+        return Err(format!("the range `{text}` has more than {MOST_VERSIONS} values"));
+    }
+    Ok(first..=last)
 }
 
 impl Args {
@@ -185,9 +201,10 @@ fn functions(args: &Args, global: &Global, console: Console) -> Result<Vec<expor
     let source = load::text(&args.file)?;
     let mut functions: Vec<export::Function> = Vec::new();
     let mut missing: Vec<(String, String)> = Vec::new();
-    let choices = choices(&args.bind)?;
+    let bind: Vec<(String, Vec<i64>)> = args.bind.iter().flat_map(|sizes| sizes.0.iter().cloned()).collect();
+    let choices = choices(&bind)?;
     let mut known = KnownValues::new(args);
-    let size_names: Vec<String> = args.bind.iter().filter(|(_, v)| v.len() > 1).map(|(n, _)| n.clone()).collect();
+    let size_names: Vec<String> = bind.iter().filter(|(_, v)| v.len() > 1).map(|(n, _)| n.clone()).collect();
     for (i, choice) in choices.iter().enumerate() {
         let program = if i == 0 {
             Program::parse(&args.file, choice, source.clone(), console)?
@@ -358,9 +375,12 @@ mod tests {
 
     #[test]
     fn sizes_are_lists_and_ranges() {
-        assert_eq!(sizes("n=1..4,16"), Ok(("n".to_owned(), vec![1, 2, 3, 4, 16])));
-        assert_eq!(sizes("n=1..=2"), Ok(("n".to_owned(), vec![1, 2])));
-        assert_eq!(sizes("n=7"), Ok(("n".to_owned(), vec![7])));
+        let all =
+            |list: &[(&str, &[i64])]| Ok(Sizes(list.iter().map(|(n, v)| ((*n).to_owned(), v.to_vec())).collect()));
+        assert_eq!(sizes("n=1..4,16"), all(&[("n", &[1, 2, 3, 4, 16])]));
+        assert_eq!(sizes("n=1..=2"), all(&[("n", &[1, 2])]));
+        assert_eq!(sizes("n=7"), all(&[("n", &[7])]));
+        assert_eq!(sizes("n=7,3..=4,m=1,k=-2"), all(&[("n", &[7, 3, 4]), ("m", &[1]), ("k", &[-2])]));
         for (text, why) in [
             ("n", "expected `name=values`"),
             ("=3", "expected a name"),
