@@ -1,10 +1,10 @@
 //! `tvmr bench`: checks and times a program.
 
-use super::args::{Format, Global, Input, Intrin, Machine, WorkDir};
+use super::args::{Format, Global, Input};
 use super::console::Console;
 use super::exit::Failure;
 use super::load::Program;
-use super::versions::{Version, Wanted};
+use super::versions::{Version, VersionArgs};
 use super::{Done, bench_model, setting};
 use crate::ir::hash::program_hash;
 use crate::measure::Advice;
@@ -23,25 +23,8 @@ use std::path::PathBuf;
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) input: Input,
-    /// Apply the best known schedule of each function
-    #[arg(long, conflicts_with = "trace")]
-    pub(super) best: bool,
     #[command(flatten)]
-    pub(super) intrin: Intrin,
-    /// Apply this trace (Python or JSON) or schedule function
-    #[arg(long, value_name = "FILE")]
-    pub(super) trace: Option<PathBuf>,
-    /// Seed for decisions that the trace leaves open
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::args::seed)]
-    #[arg(allow_negative_numbers = true)]
-    pub(super) seed: u64,
-    /// Only this function
-    #[arg(long, value_name = "NAME")]
-    pub(super) func: Option<String>,
-    #[command(flatten)]
-    pub(super) machine: Machine,
-    #[command(flatten)]
-    pub(super) work_dir: WorkDir,
+    pub(super) versions: VersionArgs,
     /// Models: values of inputs by their names in a `.npz` or `.safetensors` file, random without; may be repeated
     #[arg(long, value_name = "FILE", help_heading = "Graphs")]
     pub(super) inputs: Vec<PathBuf>,
@@ -56,29 +39,14 @@ pub(super) struct Args {
     pub(super) format: Format,
 }
 
-impl Args {
-    /// The versions to work on.
-    pub(super) fn wanted(&self) -> Wanted<'_> {
-        Wanted {
-            best: self.best,
-            trace: self.trace.as_deref(),
-            func: self.func.as_deref(),
-            seed: self.seed,
-            intrin: &self.intrin,
-            machine: &self.machine,
-            work_dir: &self.work_dir,
-        }
-    }
-}
-
 pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     let stdin = |p: &PathBuf| p.as_os_str() == "-";
-    if stdin(&args.input.file) && args.trace.as_ref().is_some_and(stdin) {
+    if stdin(&args.input.file) && args.versions.trace.as_ref().is_some_and(stdin) {
         let message = "the program and the trace cannot both come from standard input".to_string();
         return Err(Failure::Usage(message, String::new()));
     }
     let program = Program::read(&args.input, console)?;
-    if let Some(graph) = program.graph(args.func.as_deref())? {
+    if let Some(graph) = program.graph(args.versions.func.as_deref())? {
         let name = graph.name.to_string();
         return bench_model::run(args, global, program, &name, console);
     }
@@ -88,20 +56,20 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         return Err(Failure::Usage(format!("`{option}` is for a model, and this is none"), help));
     }
     let program = program.of_prim_funcs(&args.input)?;
-    let functions = program.tasks(args.func.as_deref())?;
+    let functions = program.tasks(args.versions.func.as_deref())?;
     for &index in &functions {
         setting::check_concrete(&program.module().funcs[index])?;
     }
-    let setting = setting::here(&args.machine, global, !args.no_check, console)?;
+    let setting = setting::here(&args.versions.machine, global, !args.no_check, console)?;
     if args.no_check {
         console.warn("results are NOT compared with the reference");
     }
-    let versions = args.wanted().versions(global, &program, &functions, &setting, console)?;
+    let versions = args.versions.wanted().versions(global, &program, &functions, &setting, console)?;
     let interrupt = Interrupt::new();
     let mut reports = Vec::new();
     for Version { workload, func, setting } in &versions {
         // References are kept only in a work directory that exists.
-        let dir = &args.work_dir.work_dir;
+        let dir = &args.versions.work_dir.work_dir;
         let references = dir.is_dir().then(|| reference_dir(dir));
         let machine = |e: std::io::Error| Failure::Machine(format!("cannot start threads: {e}"), String::new());
         let native = Native::pinned(setting, references, &interrupt).map_err(machine)?;

@@ -71,14 +71,14 @@ struct Kernel {
 }
 
 pub(super) fn run(args: &Args, global: &Global, program: Program, name: &str, console: Console) -> Done {
-    args.wanted().check_for_graph(name)?;
+    args.versions.wanted().check_for_graph(name)?;
     let weights = program::weights(&args.input.file, args.input.graph.weights.as_deref());
     let files: Vec<_> = args.inputs.iter().cloned().chain(weights.clone()).collect();
     let program = with_sizes(args, program, name, &files)?;
-    let setting = setting::here(&args.machine, global, !args.no_check, console)?;
+    let setting = setting::here(&args.versions.machine, global, !args.no_check, console)?;
     let cx = program::library(&args.input.graph.library)?;
     let lowered = program.lowered(&cx)?;
-    let kernels = args.wanted().of_model(global, &lowered, name, console)?;
+    let kernels = args.versions.wanted().of_model(global, &lowered, name, console)?;
     kernels.tell(name, console);
     let failed = |e| failure(&program, name, e);
     let machine = |e: std::io::Error| Failure::Machine(format!("cannot start threads: {e}"), String::new());
@@ -86,7 +86,7 @@ pub(super) fn run(args: &Args, global: &Global, program: Program, name: &str, co
     let mut model = kernels.compile(&lowered, name, &setting).map_err(failed)?;
     let compile_secs = clock.now().as_secs_f64();
 
-    let (arrays, random_weights) = load_arrays(&program, &mut model, &kernels, &files, args.seed, console)?;
+    let (arrays, random_weights) = load_arrays(&program, &mut model, &kernels, &files, args.versions.seed, console)?;
     let times = Times::measure(&model, &arrays.inputs, &clock).map_err(|e| {
         if matches!(e, ModelError::Failed { .. }) && args.inputs.is_empty() {
             console.note("random inputs may be the reason: `--inputs FILE` gives others");

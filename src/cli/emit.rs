@@ -10,11 +10,11 @@
 //! `tests/filetests/opt` can read the text of `loopir` and `after:PASS`.
 
 use super::Done;
-use super::args::{DialectArg, Format, Global, Input, Intrin, Machine, WorkDir};
+use super::args::{DialectArg, Format, Global, Input};
 use super::console::Console;
 use super::exit::Failure;
 use super::load::Program;
-use super::versions::{Version, Wanted};
+use super::versions::{Version, VersionArgs};
 use super::{output, setting};
 use crate::codegen::inspect::{self, PassRun};
 use crate::codegen::{CodegenOptions, opt};
@@ -39,28 +39,8 @@ pub(super) struct Args {
     /// Stage: `graph`, `tir`, `loopir`, `after:PASS` (of graphs or kernels), `passes` (their times, and which changed anything), `clif` or `asm`
     #[arg(long, value_name = "STAGE", value_parser = stage)]
     stage: Stage,
-    /// Take the program as written (the default)
-    #[arg(long, conflicts_with_all = ["best", "trace"])]
-    as_written: bool,
-    /// Apply the best known schedule of each function
-    #[arg(long, conflicts_with = "trace")]
-    best: bool,
     #[command(flatten)]
-    intrin: Intrin,
-    /// Apply this trace (Python or JSON) or schedule function
-    #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
-    /// Seed for decisions that the trace leaves open
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::args::seed)]
-    #[arg(allow_negative_numbers = true)]
-    seed: u64,
-    /// Only this function
-    #[arg(long, value_name = "NAME")]
-    func: Option<String>,
-    #[command(flatten)]
-    machine: Machine,
-    #[command(flatten)]
-    work_dir: WorkDir,
+    versions: VersionArgs,
     /// Write to a file instead of standard output (`-`)
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -117,7 +97,7 @@ fn stage(text: &str) -> Result<Stage, String> {
 
 pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     let stdin = |p: &PathBuf| p.as_os_str() == "-";
-    if stdin(&args.input.file) && args.trace.as_ref().is_some_and(stdin) {
+    if stdin(&args.input.file) && args.versions.trace.as_ref().is_some_and(stdin) {
         let message = "the program and the trace cannot both come from standard input".to_string();
         return Err(Failure::Usage(message, String::new()));
     }
@@ -125,26 +105,17 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         return graph(args, after.as_deref(), console);
     }
     let program = Program::read_lowered(&args.input, console)?;
-    let functions = match args.best {
-        true => program.tasks(args.func.as_deref())?,
-        false => program.functions(args.func.as_deref())?,
+    let functions = match args.versions.best {
+        true => program.tasks(args.versions.func.as_deref())?,
+        false => program.functions(args.versions.func.as_deref())?,
     };
     if args.stage != Stage::Tir {
         for &index in &functions {
             setting::check_concrete(&program.module().funcs[index])?;
         }
     }
-    let setting = setting::here(&args.machine, global, true, console)?;
-    let wanted = Wanted {
-        best: args.best,
-        trace: args.trace.as_deref(),
-        func: args.func.as_deref(),
-        seed: args.seed,
-        intrin: &args.intrin,
-        machine: &args.machine,
-        work_dir: &args.work_dir,
-    };
-    let versions = wanted.versions(global, &program, &functions, &setting, console)?;
+    let setting = setting::here(&args.versions.machine, global, true, console)?;
+    let versions = args.versions.wanted().versions(global, &program, &functions, &setting, console)?;
     let mut kernels = Vec::new();
     if args.stage == Stage::Tir {
         let mut module = program.graph_module();

@@ -1,12 +1,12 @@
 //! `tvmr run`: runs a function on arrays from files.
 
-use super::args::{Format, Global, Input, Intrin, Machine, WorkDir};
+use super::args::{Format, Global, Input};
 use super::console::Console;
 use super::exit::Failure;
 use super::load::Program;
 use super::run_files::{Given, Named, Wanted as Destination, named};
 use super::run_report::{Checked, Report};
-use super::versions::{Version, Wanted};
+use super::versions::{Version, VersionArgs};
 use super::{Done, run_model, run_sizes, setting};
 use crate::arrays::{self, Array};
 use crate::measure::{Summary, Tolerance};
@@ -20,9 +20,8 @@ use std::path::PathBuf;
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) input: Input,
-    /// Only this function; needed if the file has several, unless one is a graph
-    #[arg(long, value_name = "NAME")]
-    pub(super) func: Option<String>,
+    #[command(flatten)]
+    pub(super) versions: VersionArgs,
     #[command(flatten)]
     pub(super) files: Files,
     /// Tolerance of `--expect` relative to expected values; what reordering may change if neither is given
@@ -34,25 +33,6 @@ pub(super) struct Args {
     /// Run this many times, and print the median time
     #[arg(long, value_name = "N", value_parser = super::args::positive)]
     pub(super) repeat: Option<u64>,
-    /// Take the program as written (the default)
-    #[arg(long, conflicts_with_all = ["best", "trace"])]
-    as_written: bool,
-    /// Apply the best known schedule
-    #[arg(long, conflicts_with = "trace")]
-    pub(super) best: bool,
-    #[command(flatten)]
-    pub(super) intrin: Intrin,
-    /// Apply this trace (Python or JSON) or schedule function
-    #[arg(long, value_name = "FILE")]
-    pub(super) trace: Option<PathBuf>,
-    /// Seed of random inputs, and for decisions that the trace leaves open
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::args::seed)]
-    #[arg(allow_negative_numbers = true)]
-    pub(super) seed: u64,
-    #[command(flatten)]
-    pub(super) machine: Machine,
-    #[command(flatten)]
-    pub(super) work_dir: WorkDir,
     /// Form of the output
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     pub(super) format: Format,
@@ -79,29 +59,14 @@ pub(super) struct Files {
     pub(super) expect: Vec<Named>,
 }
 
-impl Args {
-    /// The versions to work on.
-    pub(super) fn wanted(&self) -> Wanted<'_> {
-        Wanted {
-            best: self.best,
-            trace: self.trace.as_deref(),
-            func: self.func.as_deref(),
-            seed: self.seed,
-            intrin: &self.intrin,
-            machine: &self.machine,
-            work_dir: &self.work_dir,
-        }
-    }
-}
-
 pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     let stdin = |p: &PathBuf| p.as_os_str() == "-";
-    if stdin(&args.input.file) && args.trace.as_ref().is_some_and(stdin) {
+    if stdin(&args.input.file) && args.versions.trace.as_ref().is_some_and(stdin) {
         let message = "the program and the trace cannot both come from standard input".to_string();
         return Err(Failure::Usage(message, String::new()));
     }
     let mut program = Program::read(&args.input, console)?;
-    if let Some(graph) = program.graph(args.func.as_deref())? {
+    if let Some(graph) = program.graph(args.versions.func.as_deref())? {
         let mut many = args.files.all_inputs.clone();
         many.extend(program::weights(&args.input.file, args.input.graph.weights.as_deref()));
         let name = graph.name.to_string();
@@ -114,7 +79,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
             return run_model::run(args, global, &program, graph, console);
         }
     }
-    let index = chosen(&program, args.func.as_deref())?;
+    let index = chosen(&program, args.versions.func.as_deref())?;
     if program::symbolic(&program.module().funcs[index]).is_some() {
         let told = {
             let func = &program.module().funcs[index];
@@ -124,8 +89,8 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         program = Program::parse_untold(&args.input.file, &bind, program.text)?;
     }
     setting::check_concrete(&program.module().funcs[index])?;
-    let setting = setting::here(&args.machine, global, true, console)?;
-    let versions = args.wanted().versions(global, &program, &[index], &setting, console)?;
+    let setting = setting::here(&args.versions.machine, global, true, console)?;
+    let versions = args.versions.wanted().versions(global, &program, &[index], &setting, console)?;
     let [Version { workload, func, setting }] = &versions[..] else {
         return Err(Failure::Negative("the function has no version".to_owned()));
     };
@@ -140,7 +105,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     let expected = given.expected(&args.files.expect)?;
     let from = inputs.iter().map(|i| i.as_ref().map(|i| i.path.clone())).collect();
 
-    let unset = if args.files.random { Unset::Random { seed: args.seed } } else { Unset::Refused };
+    let unset = if args.files.random { Unset::Random { seed: args.versions.seed } } else { Unset::Refused };
     let values = inputs.into_iter().map(|i| i.map(|i| i.array)).collect();
     let mut call = function.bind(values, unset).map_err(failed)?;
     let times = match args.repeat {

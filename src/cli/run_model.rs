@@ -23,13 +23,13 @@ use std::sync::Arc;
 const TOLERANCE: Tolerance = Tolerance { absolute: 1e-5, relative: 1e-4 };
 
 pub(super) fn run(args: &Args, global: &Global, program: &Program, graph: &graph::Function, console: Console) -> Done {
-    args.wanted().check_for_graph(graph.name.as_str())?;
-    let setting = setting::here(&args.machine, global, true, console)?;
+    args.versions.wanted().check_for_graph(graph.name.as_str())?;
+    let setting = setting::here(&args.versions.machine, global, true, console)?;
     let cx = program::library(&args.input.graph.library)?;
     let lowered = program.lowered(&cx)?;
     let name = graph.name.as_str();
     let failed = |e| failure(program, name, e);
-    let kernels = args.wanted().of_model(global, &lowered, name, console)?;
+    let kernels = args.versions.wanted().of_model(global, &lowered, name, console)?;
     kernels.tell(name, console);
     let mut model = kernels.compile(&lowered, name, &setting).map_err(failed)?;
 
@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args, global: &Global, program: &Program, graph: &graph
     let destination = Destination::new(&given, &args.files.output)?;
     let expected = given.expected(&args.files.expect)?;
     let from: Vec<Option<PathBuf>> = inputs.iter().map(|i| i.as_ref().map(|i| i.path.clone())).collect();
-    let mut values = with_random(&model, &kernels, inputs, args.seed)?;
+    let mut values = with_random(&model, &kernels, inputs, args.versions.seed)?;
 
     let weights = values.split_off(model.inputs().len());
     model.load_weights(&weights).map_err(failed)?;

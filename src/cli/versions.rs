@@ -12,7 +12,49 @@ use crate::machine::Isa;
 use crate::tune::best::Best;
 use crate::workload::Setting;
 use crate::workload::Workload;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The options that choose functions and their versions.
+#[derive(clap::Args, Debug)]
+pub(super) struct VersionArgs {
+    /// Only this function
+    #[arg(long, value_name = "NAME")]
+    pub func: Option<String>,
+    /// Take the program as written (the default)
+    #[arg(long, conflicts_with_all = ["best", "trace"])]
+    as_written: bool,
+    /// Apply the best known schedule of each function
+    #[arg(long, conflicts_with = "trace")]
+    pub best: bool,
+    #[command(flatten)]
+    intrin: Intrin,
+    /// Apply this trace (Python or JSON) or schedule function
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Seed for decisions that the trace leaves open, and of random inputs
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::args::seed)]
+    #[arg(allow_negative_numbers = true)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub machine: Machine,
+    #[command(flatten)]
+    pub work_dir: WorkDir,
+}
+
+impl VersionArgs {
+    /// The versions to work on.
+    pub(super) fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            best: self.best,
+            trace: self.trace.as_deref(),
+            func: self.func.as_deref(),
+            seed: self.seed,
+            intrin: &self.intrin,
+            machine: &self.machine,
+            work_dir: &self.work_dir,
+        }
+    }
+}
 
 /// The versions that a command line asks for; by default, as written.
 pub(super) struct Wanted<'a> {
