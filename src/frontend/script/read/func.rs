@@ -208,7 +208,7 @@ impl<'a, 'r> FuncReader<'a, 'r> {
 
     /// The value that `--bind` gives a symbol. In a module with graphs, those of prim_funcs follow from the calls.
     fn bound(&self, name: &str) -> Option<i64> {
-        let is_meant = self.is_graph || !self.file.has_graphs;
+        let is_meant = self.is_graph || self.file.graphs.is_empty();
         self.file.options.bind.get(name).copied().filter(|_| is_meant)
     }
 

@@ -1,9 +1,10 @@
 //! Reads graph functions.
 //!
-//! [`function`] reads the signature and the statements; types are in [`mod@types`], calls of operators in [`operator`]. Values
-//! have names of their own here; whatever is no value (extents, attributes) is read as in prim_funcs.
+//! [`read`] reads the signature and the statements; types are in [`mod@types`], calls of operators in [`operator`], those of other
+//! graphs in [`subgraph`]. Values have names of their own here; whatever is no value (extents, attributes) is read as in prim_funcs.
 
 mod operator;
+pub(super) mod subgraph;
 mod types;
 
 use super::Reader;
@@ -29,14 +30,10 @@ struct GraphReader<'a, 'r> {
 }
 
 /// Reads a function.
-pub(super) fn function<'a>(file: &mut Reader<'a>, f: &python::Function<'a>, private: bool) -> Option<Function> {
+pub(super) fn read<'a>(file: &mut Reader<'a>, f: &python::Function<'a>, private: bool) -> Option<Function> {
     let before = file.diagnostics.len();
-    let mut graph = Function::new(f.name.name);
-    graph.private = private;
-    let mut r = FuncReader::new(file, f.name.name);
-    r.is_graph = true;
-    let mut reader =
-        GraphReader { r, graph, names: BTreeMap::new(), symbols: BTreeMap::new(), output: None, stated: None };
+    let mut reader = GraphReader::new(file, f.name.name);
+    reader.graph.private = private;
     reader.signature(f);
     reader.body(&f.body);
     if reader.output.is_none() && reader.r.file.diagnostics.len() == before {
@@ -48,6 +45,15 @@ pub(super) fn function<'a>(file: &mut Reader<'a>, f: &python::Function<'a>, priv
     graph.arena = std::mem::take(&mut r.func.arena);
     graph.attrs = std::mem::take(&mut r.func.attrs);
     (file.diagnostics.len() == before).then_some(graph)
+}
+
+impl<'a, 'r> GraphReader<'a, 'r> {
+    fn new(file: &'r mut Reader<'a>, name: &'a str) -> GraphReader<'a, 'r> {
+        let mut r = FuncReader::new(file, name);
+        r.is_graph = true;
+        let graph = Function::new(name);
+        GraphReader { r, graph, names: BTreeMap::new(), symbols: BTreeMap::new(), output: None, stated: None }
+    }
 }
 
 impl<'a> GraphReader<'a, '_> {

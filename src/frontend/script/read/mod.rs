@@ -57,8 +57,10 @@ struct Reader<'a> {
     symbols: BTreeSet<String>,
     /// The signatures of all functions of the module's class, including later ones.
     functions: BTreeMap<&'a str, Callee<'a>>,
-    /// Whether the module's class has graph functions.
-    has_graphs: bool,
+    /// The graph functions of the module's class, including later ones.
+    graphs: BTreeMap<&'a str, Arc<Function<'a>>>,
+    /// The types of those that others call.
+    signatures: graph::subgraph::Signatures<'a>,
     /// The constants of `metadata = tvm.ir.load_json("…")`.
     metadata: Vec<Constant>,
 }
@@ -88,7 +90,8 @@ pub(super) fn module(text: &str, options: &ParseOptions) -> Result<Parsed, Vec<D
         meaning: dialect::Words::of(text, &body).dialect(),
         symbols: BTreeSet::new(),
         functions: BTreeMap::new(),
-        has_graphs: false,
+        graphs: BTreeMap::new(),
+        signatures: graph::subgraph::Signatures::default(),
         metadata: Vec::new(),
     };
     // Printed texts have their imports in comments, so the usual names are predefined.
@@ -359,7 +362,9 @@ impl<'a> Reader<'a> {
                 let callee = if let ExprKind::Call(call) = &d.kind { &call.callee } else { d };
                 matches!(self.dotted(callee), Some((Some(Namespace::Relax), name)) if name.name == "function")
             };
-            self.has_graphs |= f.decorators.iter().any(is_graph);
+            if f.decorators.iter().any(is_graph) {
+                self.graphs.insert(f.name.name, Arc::new(Function::clone(f)));
+            }
             let returns = f.returns.clone().filter(|e| !is_void(e));
             self.functions.insert(f.name.name, Callee { name: f.name.span, n_params: f.params.len(), returns });
         }
@@ -387,7 +392,7 @@ impl<'a> Reader<'a> {
         found.names.insert(name.name, name.span);
         match kind {
             Kind::PrimFunc(kind) => found.funcs.extend(func::function(self, function, kind)),
-            Kind::Graph { private } => found.graphs.extend(graph::function(self, function, private)),
+            Kind::Graph { private } => found.graphs.extend(graph::read(self, function, private)),
         }
     }
 

@@ -13,7 +13,7 @@ impl<'a> GraphReader<'a, '_> {
         if let ExprKind::Attribute(owner, func) = &call.callee.kind
             && self.r.namespace(owner) == Some(Namespace::Module)
         {
-            return self.call_graph(Symbol::new(func.name), call, name, span);
+            return self.call_graph(func.name, call, name, span);
         }
         let Some(path) = self.relax_path(&call.callee) else {
             let d = Diagnostic::error_at("no-value", call.callee.span, "expected an operator `R.…`");
@@ -54,18 +54,6 @@ impl<'a> GraphReader<'a, '_> {
                 }
             },
         }
-    }
-
-    /// `cls.func(a, b)`, whose type is that which the assignment states.
-    fn call_graph(&mut self, func: Symbol, call: &Call<'a>, name: &str, span: Span) -> Option<ValueId> {
-        let Some(ty) = self.stated.take() else {
-            let message = format!("the type of what `{func}` returns is not stated");
-            let help = format!("write `lv: R.Tensor((16, 16), \"float32\") = cls.{func}(…)`, for example");
-            return self.fail(Diagnostic::error_at("no-type", span, message).help(help));
-        };
-        let values: Vec<Option<ValueId>> = call.args.iter().map(|e| self.value(e, "lv")).collect();
-        let args = vec![Arg::Values(values.into_iter().collect::<Option<_>>()?)];
-        Some(self.graph.add_call(name, Callee::CallGraph(func), args, ty, span))
     }
 
     /// `R.call_tir(cls.func, args, out_ty=…)` and its relatives.
