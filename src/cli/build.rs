@@ -131,8 +131,8 @@ fn sizes(text: &str) -> Result<Sizes, String> {
             if values.contains(&value) {
                 return Err(format!("the value {value} is given twice"));
             }
-        }
             values.push(value);
+        }
     }
     Ok(Sizes(all))
 }
