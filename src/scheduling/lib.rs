@@ -6,6 +6,7 @@
 use tvmr_frontend::script;
 use tvmr_program::{arith, diagnostic, ir, machine, stop};
 
+pub mod interpreter;
 pub mod schedule;
 pub mod schedule_function;
 pub mod search;

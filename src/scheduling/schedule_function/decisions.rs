@@ -10,7 +10,7 @@
 //! sampling call without a `decision=` takes the next item. It is an error if the item does not fit as it is, for it was
 //! then recorded for another program or an earlier version of the function.
 
-use super::failure::FunctionError;
+use super::FunctionError;
 use crate::diagnostic::{Diagnostic, Label, Span};
 use crate::schedule::arg::Decision;
 

@@ -1,10 +1,11 @@
-//! Calls of a schedule function: the schedule's methods, and other functions of the text.
+//! Calls of the schedule's methods.
 
-use super::code::{Expr, Item, Method, Special};
-use super::failure::{FunctionError, refused, type_error};
-use super::run::{MAX_INSTRUCTIONS, Result, Run};
-use super::value::Value;
+use super::FunctionError;
+use super::code::{Expr, Method, Special};
+use super::library::{MAX_INSTRUCTIONS, Result, Run, refused};
+use super::value::{Own, Value, to_arg};
 use crate::diagnostic::{Diagnostic, Span, nearest};
+use crate::interpreter::type_error;
 use crate::ir::Symbol;
 use crate::schedule::arg::{Arg, Decision, Rv, RvValue};
 use crate::schedule::bind::{self, Mismatch, Source, mismatch};
@@ -12,10 +13,10 @@ use crate::schedule::call::Access;
 use crate::schedule::kind::{Kind, Param, Ty, default_arg};
 use crate::schedule::primitive::get_block::GET_BLOCK;
 
-impl<'a> Run<'a> {
+impl<'a> Run<'a, '_> {
     /// `sch.method(…)`
     pub(super) fn method(&mut self, m: &'a Method) -> Result<Value> {
-        if !matches!(self.eval(&m.receiver)?, Value::Schedule) {
+        if !matches!(self.eval(&m.receiver)?, Value::Own(Own::Schedule)) {
             let message = format!("expected the schedule before `.{}`", m.kind.method);
             return Err(type_error(m.receiver.span, message));
         }
@@ -59,8 +60,8 @@ impl<'a> Run<'a> {
         self.name_function(m.kind, &mut args);
         let outputs = self.execute(m.kind, args, decision, m.name)?;
         Ok(match outputs[..] {
-            _ if m.kind.outputs.is_list() => Value::rvs(&outputs),
-            [one] => Value::Rv(one),
+            _ if m.kind.outputs.is_list() => Value::list_of(outputs.iter().map(|&rv| Own::Rv(rv))),
+            [one] => Value::Own(Own::Rv(one)),
             _ => Value::None,
         })
     }
@@ -72,42 +73,26 @@ impl<'a> Run<'a> {
         decision: Option<Decision>,
         span: Span,
     ) -> Result<Vec<Rv>> {
-        self.instructions = self.instructions.checked_sub(1).ok_or_else(|| {
+        self.library.instructions = self.library.instructions.checked_sub(1).ok_or_else(|| {
             let message = format!("gave up after {MAX_INSTRUCTIONS} instructions");
             FunctionError::from(Diagnostic::error_at("limit", span, message))
         })?;
-        let recorded = match &mut self.decisions {
+        let recorded = match &mut self.library.decisions {
             Some(decisions) if kind.samples && decision.is_none() => decisions,
-            _ => return self.schedule.execute(kind, args, decision).map_err(|e| refused(span, e)),
+            _ => return self.library.schedule.execute(kind, args, decision).map_err(|e| refused(span, e)),
         };
         let decision = recorded.take(span)?;
         let outputs =
-            self.schedule.execute(kind, args, Some(decision)).map_err(|e| recorded.blame(refused(span, e), span))?;
-        let used = self.schedule.trace().insts.last().and_then(|inst| inst.decision.as_ref());
+            self.library.schedule.execute(kind, args, Some(decision)).map_err(|e| recorded.blame(refused(span, e), span))?;
+        let used = self.library.schedule.trace().insts.last().and_then(|inst| inst.decision.as_ref());
         recorded.check_used(used, span)?;
         Ok(outputs)
-    }
-
-    /// The arguments, each with its place; starred ones are spread.
-    fn spread(&mut self, items: &'a [Item]) -> Result<(Vec<Value>, Vec<Span>)> {
-        let mut values = Vec::with_capacity(items.len());
-        let mut spans = Vec::with_capacity(items.len());
-        for item in items {
-            let value = self.eval(&item.value)?;
-            if item.star {
-                values.extend(self.iterate(value, item.value.span)?);
-            } else {
-                values.push(value);
-            }
-            spans.resize(values.len(), item.value.span);
-        }
-        Ok((values, spans))
     }
 
     /// Converts a value to the argument of a parameter.
     fn argument(&mut self, kind: &Kind, param: &Param, value: &Value, span: Span, before: &[Arg]) -> Result<Arg> {
         let fail = |run: &Self, expected: &str| {
-            let found = value.describe(run.schedule);
+            let found = value.describe(&run.library);
             let message = format!("expected {expected} for `{}`, found {found}", param.name);
             Diagnostic::error_at("type", span, message)
         };
@@ -115,12 +100,12 @@ impl<'a> Run<'a> {
         if matches!(value, Value::None) && default_arg(param) == Some(Arg::None) {
             return Ok(Arg::None);
         }
-        let is_block = |run: &Self, v: &Value| matches!(v, Value::Rv(rv) if matches!(run.schedule.value(*rv), Ok(RvValue::Block(..))));
+        let is_block = |run: &Self, v: &Value| matches!(v, Value::Own(Own::Rv(rv)) if matches!(run.library.schedule.value(*rv), Ok(RvValue::Block(..))));
         let is_loop = |run: &Self, v: &Value| {
-            let value = if let Value::Rv(rv) = v { run.schedule.value(*rv).ok() } else { None };
+            let value = if let Value::Own(Own::Rv(rv)) = v { run.library.schedule.value(*rv).ok() } else { None };
             matches!(value, Some(RvValue::Loop(..) | RvValue::AtRoot | RvValue::Inlined))
         };
-        let plain = |v: &Value| v.to_arg().unwrap_or(Arg::None);
+        let plain = |v: &Value| to_arg(v).unwrap_or(Arg::None);
         match param.ty {
             Ty::Block | Ty::BlockOrLoop | Ty::Target if matches!(value, Value::Str(_)) => {
                 self.block_called(value, span)
@@ -148,7 +133,7 @@ impl<'a> Run<'a> {
                                 Value::Str(_) => self.block_called(item, span)?,
                                 item if is_block(self, item) => plain(item),
                                 item => {
-                                    let found = item.describe(self.schedule);
+                                    let found = item.describe(&self.library);
                                     let message =
                                         format!("expected {expected} for `{}`, found {found} among them", param.name);
                                     return Err(type_error(span, message));
@@ -165,7 +150,7 @@ impl<'a> Run<'a> {
                 .ok_or_else(|| fail(self, "a list of integers and `None`").into()),
             Ty::Ints => self.sequence(value, span, is_number).ok_or_else(|| fail(self, "a list of integers").into()),
             Ty::Floats => self
-                .sequence(value, span, |run, v| v.number(run.schedule).is_some())
+                .sequence(value, span, |run, v| v.number(&run.library).is_some())
                 .ok_or_else(|| fail(self, "a list of numbers").into()),
             Ty::Int | Ty::BufferIndex if is_number(self, value) => Ok(match value {
                 Value::Bool(v) => Arg::Int(*v as i64),
@@ -199,20 +184,20 @@ impl<'a> Run<'a> {
                 _ => Err(fail(self, "`(\"read\", index)`, `(\"write\", index)` or a buffer's name").into()),
             },
             Ty::IndexMap => match value {
-                Value::Lambda(_) => Ok(plain(value)),
+                Value::Own(Own::Lambda(_)) => Ok(plain(value)),
                 _ => Err(fail(self, "an index map such as `lambda i, j: (j, i)`").into()),
             },
             Ty::Ranges => match value {
-                Value::Lambda(_) => Ok(plain(value)),
+                Value::Own(Own::Lambda(_)) => Ok(plain(value)),
                 _ => Err(fail(self, "a function such as `lambda i, j: ((i - 1, i + 1), j)`").into()),
             },
             Ty::PadValue => match value {
-                Value::Lambda(_) | Value::Int(_) | Value::Float(_) | Value::Bool(_) | Value::Typed(..) => {
+                Value::Own(Own::Lambda(_)) | Value::Int(_) | Value::Float(_) | Value::Bool(_) | Value::Own(Own::Typed(..)) => {
                     Ok(plain(value))
                 }
                 _ => Err(fail(self, "a number or a function of indices").into()),
             },
-            Ty::Value => match value.to_arg() {
+            Ty::Value => match to_arg(value) {
                 Some(arg) if !is_block(self, value) && !is_loop(self, value) => Ok(arg),
                 _ => Err(fail(self, "a number, text, list or dictionary").into()),
             },
@@ -225,23 +210,23 @@ impl<'a> Run<'a> {
             Value::Sequence(_) | Value::Range(..) => self.iterate(value.clone(), span).ok()?,
             _ => return None,
         };
-        items.iter().all(|v| test(self, v)).then(|| Arg::List(items.iter().filter_map(Value::to_arg).collect()))
+        items.iter().all(|v| test(self, v)).then(|| Arg::List(items.iter().filter_map(to_arg).collect()))
     }
 
     fn loops(&mut self, kind: &Kind, param: &Param, values: &[Value], spans: &[Span]) -> Result<Vec<Arg>> {
         let mut loops = Vec::with_capacity(values.len());
         for (value, &span) in values.iter().zip(spans) {
             match value {
-                Value::Rv(rv)
+                Value::Own(Own::Rv(rv))
                     if matches!(
-                        self.schedule.value(*rv),
+                        self.library.schedule.value(*rv),
                         Ok(RvValue::Loop(..) | RvValue::AtRoot | RvValue::Inlined)
                     ) =>
                 {
                     loops.push(Arg::Rv(*rv));
                 }
                 other => {
-                    let found = other.describe(self.schedule);
+                    let found = other.describe(&self.library);
                     let message = format!("expected loops for `{}`, found {found}", param.name);
                     let d = Diagnostic::error_at("type", span, message);
                     let is_list = matches!(other, Value::Sequence(_));
@@ -255,7 +240,7 @@ impl<'a> Run<'a> {
 
     /// Looks up the block of that name by an instruction of its own, as TVM does.
     fn block_called(&mut self, name: &Value, span: Span) -> Result<Arg> {
-        let mut args = vec![name.to_arg().unwrap_or(Arg::None), Arg::None];
+        let mut args = vec![to_arg(name).unwrap_or(Arg::None), Arg::None];
         self.name_function(&GET_BLOCK, &mut args);
         let outputs = self.execute(&GET_BLOCK, args, None, span)?;
         Ok(outputs.first().map_or(Arg::None, |&rv| Arg::Rv(rv)))
@@ -267,13 +252,13 @@ impl<'a> Run<'a> {
             return;
         }
         if let Some(func @ Arg::None) = args.get_mut(1) {
-            let index = match (self.schedule.work_func(), self.schedule.n_funcs()) {
+            let index = match (self.library.schedule.work_func(), self.library.schedule.n_funcs()) {
                 (Some(f), _) => Some(f),
                 (None, 1) => Some(0),
-                (None, n) => (0..n).find(|&i| self.schedule.func(i).name == "main"),
+                (None, n) => (0..n).find(|&i| self.library.schedule.func(i).name == "main"),
             };
             if let Some(index) = index {
-                *func = Arg::Str(self.schedule.func(index).name);
+                *func = Arg::Str(self.library.schedule.func(index).name);
             }
         }
     }
@@ -281,17 +266,17 @@ impl<'a> Run<'a> {
     /// The position of the buffer of that name among those that the block accesses. Without such a buffer, or with several,
     /// the name itself is passed on, and the primitive reports the mistake.
     fn buffer_called(&self, param: &Param, value: &Value, before: &[Arg]) -> Arg {
-        let unresolved = value.to_arg().unwrap_or(Arg::None);
+        let unresolved = to_arg(value).unwrap_or(Arg::None);
         let Arg::Str(name) = unresolved else { return unresolved };
         let block = before.iter().find_map(|a| match a {
-            Arg::Rv(rv) => match self.schedule.value(*rv) {
-                Ok(RvValue::Block(f, b)) if self.schedule.func(f).is_alive(b.stmt()) => Some((f, b)),
+            Arg::Rv(rv) => match self.library.schedule.value(*rv) {
+                Ok(RvValue::Block(f, b)) if self.library.schedule.func(f).is_alive(b.stmt()) => Some((f, b)),
                 _ => None,
             },
             _ => None,
         });
         let Some((f, b)) = block else { return unresolved };
-        let func = self.schedule.func(f);
+        let func = self.library.schedule.func(f);
         let block = func.block(b);
         let find = |access: Access| {
             let mut found = access.regions(block).iter().enumerate();
@@ -317,16 +302,16 @@ impl<'a> Run<'a> {
             Value::None => Ok(None),
             Value::Sequence(_) | Value::Range(..) => {
                 let items = self.iterate(value.clone(), span)?;
-                let sizes: Option<Vec<i64>> = items.iter().map(|v| v.int(self.schedule)).collect();
+                let sizes: Option<Vec<i64>> = items.iter().map(|v| v.int(&self.library)).collect();
                 match sizes {
                     Some(sizes) => Ok(Some(Decision::Ints(sizes))),
                     None => Err(type_error(span, "expected integers as the decision")),
                 }
             }
-            other => match other.int(self.schedule) {
+            other => match other.int(&self.library) {
                 Some(v) => Ok(Some(Decision::Int(v))),
                 None => {
-                    let found = other.describe(self.schedule);
+                    let found = other.describe(&self.library);
                     Err(type_error(
                         span,
                         format!("expected an integer or a list of them as the decision, found {found}"),
@@ -339,29 +324,29 @@ impl<'a> Run<'a> {
     /// `sch.get(rv)` and `sch.work_on(name)`
     pub(super) fn special(&mut self, which: Special, parts: &'a [Expr; 2], span: Span) -> Result<Value> {
         let [receiver, arg] = parts;
-        if !matches!(self.eval(receiver)?, Value::Schedule) {
+        if !matches!(self.eval(receiver)?, Value::Own(Own::Schedule)) {
             return Err(type_error(receiver.span, "expected the schedule before the method"));
         }
         let value = self.eval(arg)?;
         match (which, &value) {
-            (Special::Get, Value::Rv(rv)) => match self.schedule.value(*rv) {
+            (Special::Get, Value::Own(Own::Rv(rv))) => match self.library.schedule.value(*rv) {
                 Ok(RvValue::Int(v)) => Ok(Value::Int(v)),
-                Ok(RvValue::Block(f, b)) if self.schedule.func(f).is_alive(b.stmt()) => Ok(Value::View(*rv)),
-                Ok(RvValue::Loop(f, l)) if self.schedule.func(f).is_alive(l.stmt()) => Ok(Value::View(*rv)),
+                Ok(RvValue::Block(f, b)) if self.library.schedule.func(f).is_alive(b.stmt()) => Ok(Value::Own(Own::View(*rv))),
+                Ok(RvValue::Loop(f, l)) if self.library.schedule.func(f).is_alive(l.stmt()) => Ok(Value::Own(Own::View(*rv))),
                 _ => Err(type_error(arg.span, "the loop or block no longer exists, or is at no place")),
             },
-            (Special::Get, v) if v.int(self.schedule).is_some() => {
-                Ok(Value::Int(v.int(self.schedule).unwrap_or_default()))
+            (Special::Get, v) if v.int(&self.library).is_some() => {
+                Ok(Value::Int(v.int(&self.library).unwrap_or_default()))
             }
             (Special::WorkOn, Value::Str(name)) => {
-                let n = self.schedule.n_funcs();
-                match (0..n).find(|&i| self.schedule.func(i).name == **name) {
+                let n = self.library.schedule.n_funcs();
+                match (0..n).find(|&i| self.library.schedule.func(i).name == **name) {
                     Some(i) => {
-                        self.schedule.work_on(i);
+                        self.library.schedule.work_on(i);
                         Ok(Value::None)
                     }
                     None => {
-                        let known: Vec<&str> = (0..n).map(|i| self.schedule.func(i).name.as_str()).collect();
+                        let known: Vec<&str> = (0..n).map(|i| self.library.schedule.func(i).name.as_str()).collect();
                         let d = Diagnostic::error_at(
                             "unknown-function",
                             arg.span,
@@ -373,65 +358,18 @@ impl<'a> Run<'a> {
                 }
             }
             (Special::Get, v) => {
-                let found = v.describe(self.schedule);
+                let found = v.describe(&self.library);
                 Err(type_error(span, format!("expected a block, loop or sampled number, found {found}")))
             }
             (Special::WorkOn, v) => {
-                let found = v.describe(self.schedule);
+                let found = v.describe(&self.library);
                 Err(type_error(arg.span, format!("expected the name of a function, found {found}")))
             }
         }
     }
 
-    /// A call of another function of the text.
-    pub(super) fn user_call(
-        &mut self,
-        index: usize,
-        args: &'a [Item],
-        keywords: &'a [(Box<str>, Span, Expr)],
-        span: Span,
-    ) -> Result<Value> {
-        let functions = self.functions;
-        let function = &functions[index];
-        let (positional, spans) = self.spread(args)?;
-        let n = function.params.len();
-        if positional.len() > n {
-            let message = format!("`{}` takes {n} arguments, found {}", function.name, positional.len());
-            let at = spans.get(n).copied().unwrap_or(span);
-            return Err(Diagnostic::error_at("argument-count", at, message).into());
-        }
-        let mut locals: Vec<Option<Value>> = vec![None; function.locals.len()];
-        for (slot, value) in locals.iter_mut().zip(positional) {
-            *slot = Some(value);
-        }
-        for (name, at, value) in keywords {
-            let Some(i) = function.params.iter().position(|(p, _)| p == name) else {
-                let message = format!("`{}` has no parameter `{name}`", function.name);
-                let near = nearest(name, function.params.iter().map(|(p, _)| &**p));
-                let d = Diagnostic::error_at("unknown-argument", *at, message);
-                return Err(d.maybe_help(near.map(|n| format!("did you mean `{n}`?"))).into());
-            };
-            let value = self.eval(value)?;
-            if locals[i].replace(value).is_some() {
-                let message = format!("the argument `{name}` is given twice");
-                return Err(Diagnostic::error_at("argument-count", *at, message).into());
-            }
-        }
-        for (i, (name, default)) in function.params.iter().enumerate() {
-            if locals[i].is_none() {
-                locals[i] = match default {
-                    Some(default) => Some(self.eval(default)?),
-                    None => {
-                        let message = format!("`{}` lacks the argument `{name}`", function.name);
-                        return Err(Diagnostic::error_at("missing-argument", span, message).into());
-                    }
-                };
-            }
-        }
-        self.call(function, locals, span)
-    }
 }
 
-fn is_number(run: &Run<'_>, value: &Value) -> bool {
-    value.int(run.schedule).is_some()
+fn is_number(run: &Run<'_, '_>, value: &Value) -> bool {
+    value.int(&run.library).is_some()
 }

@@ -1,17 +1,19 @@
 //! Converts lambdas to functions of indices ([`arg::Lambda`](Lambda)). Variables of the schedule function are replaced by
 //! their values. Sampled numbers stay symbolic, so that a replay with other decisions gives another map.
 
-use super::code::{self, Expr, ExprKind};
-use super::failure::type_error;
-use super::run::{Result, Run};
-use super::value::Value;
+use super::code::{self, Code, Expr};
+use super::library::{Result, Run};
+use super::value::{Own, Value};
 use crate::diagnostic::{Diagnostic, Span};
+use crate::interpreter::code::ExprKind;
+use crate::interpreter::operators::not_defined;
+use crate::interpreter::type_error;
 use crate::ir::{BinOp, CmpOp};
 use crate::schedule::arg::{Lambda, LambdaExpr, RvExpr};
 use crate::script::python::{BinaryOp, CompareOp};
 
 /// Converts a lambda to a function of indices.
-pub(super) fn evaluate<'a>(run: &mut Run<'a>, l: &'a code::Lambda) -> Result<Lambda> {
+pub(super) fn evaluate<'a>(run: &mut Run<'a, '_>, l: &'a code::Lambda) -> Result<Lambda> {
     let mut results = Vec::with_capacity(l.results.len());
     for (i, e) in l.results.iter().enumerate() {
         let first = expr(run, e)?;
@@ -26,12 +28,12 @@ pub(super) fn evaluate<'a>(run: &mut Run<'a>, l: &'a code::Lambda) -> Result<Lam
     Ok(Lambda { params: l.params.clone(), results, scalar: l.scalar, ranges: l.ends.is_some() })
 }
 
-fn expr<'a>(run: &mut Run<'a>, e: &'a Expr) -> Result<LambdaExpr> {
+fn expr<'a>(run: &mut Run<'a, '_>, e: &'a Expr) -> Result<LambdaExpr> {
     run.step(1, e.span)?;
-    let boxed = |run: &mut Run<'a>, e: &'a Expr| expr(run, e).map(Box::new);
+    let boxed = |run: &mut Run<'a, '_>, e: &'a Expr| expr(run, e).map(Box::new);
     Ok(match &e.kind {
         ExprKind::Param(i) => LambdaExpr::Param(*i),
-        ExprKind::AxisSeparator => LambdaExpr::AxisSeparator,
+        ExprKind::Own(Code::AxisSeparator) => LambdaExpr::AxisSeparator,
         ExprKind::Neg(a) => match expr(run, a)? {
             LambdaExpr::Int(v) => LambdaExpr::Int(v.checked_neg().ok_or_else(|| overflow(e.span))?),
             LambdaExpr::Float(v) => LambdaExpr::Float(-v),
@@ -55,7 +57,7 @@ fn expr<'a>(run: &mut Run<'a>, e: &'a Expr) -> Result<LambdaExpr> {
             let (x, y) = (expr(run, a)?, expr(run, b)?);
             folded(ir_op, x, y, e.span)?
         }
-        ExprKind::Arithmetic(op, parts) => {
+        ExprKind::Own(Code::Arithmetic(op, parts)) => {
             let [a, b] = &**parts;
             let (x, y) = (expr(run, a)?, expr(run, b)?);
             folded(*op, x, y, e.span)?
@@ -86,11 +88,11 @@ fn expr<'a>(run: &mut Run<'a>, e: &'a Expr) -> Result<LambdaExpr> {
             }
             all.unwrap_or(LambdaExpr::Int(1))
         }
-        ExprKind::Conditional(parts) | ExprKind::IfThenElse(parts) => {
+        ExprKind::Conditional(parts) | ExprKind::Own(Code::IfThenElse(parts)) => {
             let [c, a, b] = &**parts;
             LambdaExpr::IfThenElse(Box::new([expr(run, c)?, expr(run, a)?, expr(run, b)?]))
         }
-        ExprKind::Typed(dtype, value) => LambdaExpr::Typed(*dtype, boxed(run, value)?),
+        ExprKind::Own(Code::Typed(dtype, value)) => LambdaExpr::Typed(*dtype, boxed(run, value)?),
         // The compiler makes sure that other expressions do not use the parameters, so they are values.
         _ => {
             let value = run.eval(e)?;
@@ -108,10 +110,8 @@ fn folded(op: BinOp, a: LambdaExpr, b: LambdaExpr, span: Span) -> Result<LambdaE
     Ok(LambdaExpr::Binary(op, Box::new(a), Box::new(b)))
 }
 
-fn overflow(span: Span) -> super::failure::FunctionError {
-    Diagnostic::error_at("arithmetic", span, "the result is not defined")
-        .help("it divides by zero, or does not fit 64 bits")
-        .into()
+fn overflow(span: Span) -> super::FunctionError {
+    not_defined("the result", span)
 }
 
 fn comparison(op: CompareOp, span: Span) -> Result<CmpOp> {
@@ -128,16 +128,16 @@ fn comparison(op: CompareOp, span: Span) -> Result<CmpOp> {
     })
 }
 
-fn constant(run: &Run<'_>, value: Value, span: Span) -> Result<LambdaExpr> {
+fn constant(run: &Run<'_, '_>, value: Value, span: Span) -> Result<LambdaExpr> {
     Ok(match value {
         Value::Int(v) => LambdaExpr::Int(v),
         Value::Bool(v) => LambdaExpr::Int(v as i64),
         Value::Float(v) => LambdaExpr::Float(v),
-        Value::Typed(dtype, inner) => LambdaExpr::Typed(dtype, Box::new(constant(run, *inner, span)?)),
-        Value::Rv(rv) if run.schedule.int_value(rv).is_some() => LambdaExpr::Rv(rv),
-        Value::Expr(e) => of_rv_expr(&e),
+        Value::Own(Own::Typed(dtype, inner)) => LambdaExpr::Typed(dtype, Box::new(constant(run, *inner, span)?)),
+        Value::Own(Own::Rv(rv)) if run.library.schedule.int_value(rv).is_some() => LambdaExpr::Rv(rv),
+        Value::Own(Own::Expr(e)) => of_rv_expr(&e),
         other => {
-            let found = other.describe(run.schedule);
+            let found = other.describe(&run.library);
             return Err(type_error(span, format!("expected a number in an index map, found {found}")));
         }
     })

@@ -2,7 +2,7 @@
 
 use super::{
     BinaryOp, Branch, Call, Class, Clause, CompareOp, Comprehension, Conditional, Expr, ExprKind, For, Function, Ident,
-    LogicalOp, Param, Slice, Stmt, StmtKind, UnaryOp, While,
+    Lambda, LogicalOp, Param, Slice, Stmt, StmtKind, UnaryOp, While,
 };
 use crate::diagnostic::Span;
 use ruff_python_ast as ast;
@@ -91,17 +91,18 @@ impl<'a> Convert<'a> {
             })),
             ast::Expr::Lambda(l) => {
                 let simple = l.parameters.as_deref().is_none_or(|p| {
-                    p.vararg.is_none()
-                        && p.kwarg.is_none()
+                    p.kwarg.is_none()
                         && p.kwonlyargs.is_empty()
                         && p.iter_non_variadic_params().all(|p| p.default.is_none())
                 });
                 let names = l.parameters.iter().flat_map(|p| p.iter_non_variadic_params());
-                let names = names.map(|p| self.ident(&p.parameter.name)).collect();
+                let params = names.map(|p| self.ident(&p.parameter.name)).collect();
+                let rest = l.parameters.as_deref().and_then(|p| p.vararg.as_deref());
                 if simple {
-                    ExprKind::Lambda(names, self.boxed(&l.body))
+                    let rest = rest.map(|p| self.ident(&p.name));
+                    ExprKind::Lambda(Box::new(Lambda { params, rest, body: self.expr(&l.body) }))
                 } else {
-                    ExprKind::Other("a lambda with defaults or variable arguments")
+                    ExprKind::Other("a lambda with defaults or keyword arguments")
                 }
             }
             ast::Expr::Starred(s) => ExprKind::Starred(self.boxed(&s.value)),
@@ -256,6 +257,10 @@ impl<'a> Convert<'a> {
             decorators: self.decorators(&f.decorator_list),
             params: p.posonlyargs.iter().chain(&p.args).map(param).collect(),
             odd_param: odd.or(p.kwonlyargs.first().map(|p| p.range)).map(span_of),
+            rest: match (&p.vararg, &p.kwarg, &p.kwonlyargs[..]) {
+                (Some(rest), None, []) => Some(self.ident(&rest.name)),
+                _ => None,
+            },
             returns: f.returns.as_deref().map(|e| self.expr(e)),
             body: self.stmts(&f.body),
         }

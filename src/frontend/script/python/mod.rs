@@ -74,8 +74,8 @@ pub enum ExprKind<'a> {
     Compare(Box<Expr<'a>>, Vec<(CompareOp, Expr<'a>)>),
     /// `then if test else otherwise`
     Conditional(Box<Conditional<'a>>),
-    /// `lambda a, b: body`
-    Lambda(Vec<Ident<'a>>, Box<Expr<'a>>),
+    /// `lambda a, *b: body`
+    Lambda(Box<Lambda<'a>>),
     /// `*value`
     Starred(Box<Expr<'a>>),
     /// `[element for target in iter if condition]`, or the corresponding generator
@@ -106,6 +106,17 @@ pub struct Call<'a> {
     pub keywords: Vec<(Option<Ident<'a>>, Expr<'a>)>,
     /// The parentheses and their contents.
     pub args_span: Span,
+}
+
+/// A function without a name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lambda<'a> {
+    /// Parameters.
+    pub params: Vec<Ident<'a>>,
+    /// The parameter that takes all other arguments: `*b`.
+    pub rest: Option<Ident<'a>>,
+    /// The result.
+    pub body: Expr<'a>,
 }
 
 /// A slice.
@@ -256,6 +267,8 @@ pub struct Function<'a> {
     pub params: Vec<Param<'a>>,
     /// A parameter of another kind: `*args`, `**kwargs`, or after a bare `*`.
     pub odd_param: Option<Span>,
+    /// `*args`, if that is the only parameter of another kind.
+    pub rest: Option<Ident<'a>>,
     /// The annotation after `->`.
     pub returns: Option<Expr<'a>>,
     /// Statements of the function.

@@ -177,7 +177,8 @@ impl Words {
                 self.exprs(items);
             }
             ExprKind::Slice(s) => self.exprs([&s.lower, &s.upper, &s.step].into_iter().flatten()),
-            ExprKind::Unary(_, a) | ExprKind::Starred(a) | ExprKind::Lambda(_, a) => self.expr(a),
+            ExprKind::Unary(_, a) | ExprKind::Starred(a) => self.expr(a),
+            ExprKind::Lambda(l) => self.expr(&l.body),
             ExprKind::Binary(_, a, b) => self.exprs([&**a, &**b]),
             ExprKind::Compare(first, rest) => {
                 self.expr(first);

@@ -74,9 +74,12 @@ impl<'a> FuncReader<'a, '_> {
             None => DType::Int64,
         };
         let at = args[0]?;
-        let ExprKind::Lambda(params, body) = &at.kind else {
-            let message = "expected a function such as `lambda i, j: (j, i)`";
-            return self.fail(Diagnostic::error_at("wrong-argument", at.span, message));
+        let (params, body) = match &at.kind {
+            ExprKind::Lambda(l) if l.rest.is_none() => (&l.params, &l.body),
+            _ => {
+                let message = "expected a function such as `lambda i, j: (j, i)`";
+                return self.fail(Diagnostic::error_at("wrong-argument", at.span, message));
+            }
         };
         self.scope.push_frame();
         let mut vars = Vec::new();

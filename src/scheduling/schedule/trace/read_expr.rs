@@ -43,9 +43,9 @@ pub(super) fn arg(e: &Expr<'_>, names: &dyn RvNames) -> Result<Arg> {
             Arg::List(items.iter().map(|i| arg(i, names)).collect::<Result<_>>()?)
         }
         ExprKind::Dict(items) => Arg::Dict(items.iter().map(|(k, v)| entry(k, v, names)).collect::<Result<_>>()?),
-        ExprKind::Lambda(params, body) => {
-            let params: Vec<&str> = params.iter().map(|p| p.name).collect();
-            Arg::Lambda(Arc::new(lambda(&params, body, names)?))
+        ExprKind::Lambda(l) if l.rest.is_none() => {
+            let params: Vec<&str> = l.params.iter().map(|p| p.name).collect();
+            Arg::Lambda(Arc::new(lambda(&params, &l.body, names)?))
         }
         ExprKind::Unary(UnaryOp::Neg, a) if matches!(a.kind, ExprKind::Int(Some(v)) if v == 1 << 63) => {
             Arg::Int(i64::MIN)

@@ -3,15 +3,16 @@
 use super::code::{Change, Expr};
 use super::eval::index_error;
 use super::failure::type_error;
-use super::run::{Result, Run};
+use super::Library;
+use super::run::{Result, Run, ValueOf};
 use super::value::{Sequence, Value};
 use crate::diagnostic::{Diagnostic, Span};
 use std::rc::Rc;
 
-impl<'a> Run<'a> {
+impl<'a, L: Library> Run<'a, L> {
     /// The list in a variable, to be changed. Lists are values here, but objects in Python, where all holders of a list see
     /// a change. So a list with other holders is refused.
-    fn changeable(&mut self, variable: usize, span: Span) -> Result<&mut Sequence> {
+    fn changeable(&mut self, variable: usize, span: Span) -> Result<&mut Sequence<L::Value>, L> {
         let name = &self.function.locals[variable];
         match &self.locals[variable] {
             Some(Value::Sequence(s)) if !s.tuple && Rc::strong_count(s) == 1 => {}
@@ -22,7 +23,7 @@ impl<'a> Run<'a> {
                     .into());
             }
             Some(other) => {
-                let found = other.describe(self.schedule);
+                let found = other.describe(&self.library);
                 return Err(type_error(span, format!("expected a list to change, found {found}")));
             }
             None => {
@@ -36,8 +37,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    pub(super) fn change(&mut self, variable: usize, change: Change, args: &'a [Expr], span: Span) -> Result<Value> {
-        let mut values = args.iter().map(|a| self.eval(a)).collect::<Result<Vec<Value>>>()?;
+    pub(crate) fn change(&mut self, variable: usize, change: Change, args: &'a [Expr<L::Code>], span: Span) -> Result<ValueOf<L>, L> {
+        let mut values = args.iter().map(|a| self.eval(a)).collect::<Result<Vec<ValueOf<L>>, L>>()?;
         let extra = match change {
             Change::Extend => self.iterate(values.swap_remove(0), args[0].span)?,
             Change::Append => vec![values.swap_remove(0)],
@@ -46,9 +47,9 @@ impl<'a> Run<'a> {
         };
         let at = match (change, values.first()) {
             (Change::Insert, Some(v)) | (Change::Pop, Some(v)) => {
-                let found = v.describe(self.schedule);
+                let found = v.describe(&self.library);
                 let error = || type_error(args[0].span, format!("expected an integer, found {found}"));
-                Some(v.int(self.schedule).ok_or_else(error)?)
+                Some(v.int(&self.library).ok_or_else(error)?)
             }
             _ => None,
         };
@@ -79,14 +80,14 @@ impl<'a> Run<'a> {
     }
 
     /// `variable[at] = value`
-    pub(super) fn assign_item(
+    pub(crate) fn assign_item(
         &mut self,
         variable: usize,
-        at: &Value,
+        at: &ValueOf<L>,
         at_span: Span,
-        value: Value,
+        value: ValueOf<L>,
         span: Span,
-    ) -> Result<()> {
+    ) -> Result<(), L> {
         let n = self.changeable(variable, span)?.items.len();
         let i = self.position(at, n, at_span, span)?;
         let depth = value.depth() + 1;

@@ -1,56 +1,56 @@
-//! The meanings of names while a schedule function is compiled.
+//! The meanings of names while a text is compiled.
 
 use super::builtin::Builtin;
 use crate::script::python::{Expr, ExprKind, Stmt, StmtKind};
 use hashbrown::HashMap;
 
-/// Names of TVM's modules that need no import; printed traces use them without.
-const MODULES: [&str; 7] = ["T", "tir", "tirx", "s_tir", "tvm", "te", "IndexMap"];
-
 /// The meaning of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Meaning {
+pub(crate) enum Meaning {
     /// A variable of the function.
     Local(usize),
     /// A global variable.
     Global(usize),
-    /// A parameter of the lambda being compiled.
+    /// A parameter of the formula being compiled.
     Param(usize),
     /// Another function of the text.
     Function(usize),
     /// A built-in function.
     Builtin(Builtin),
-    /// A module, or an item imported from one.
-    Module,
+    /// A module, or an item imported from one: its position in [`Outside::modules`].
+    Module(usize),
 }
 
 /// The global names of a text.
 #[derive(Default)]
-pub(super) struct Outside<'a> {
+pub(crate) struct Outside<'a> {
     /// Variables, in order.
     pub globals: Vec<&'a str>,
     /// Functions, in order.
     pub functions: Vec<&'a str>,
-    /// Imported names.
-    pub modules: Vec<&'a str>,
+    /// Names of modules, each with the full name of what it stands for. Of equal names the last one counts.
+    pub modules: Vec<(&'a str, String)>,
 }
 
 /// The names of the function being compiled.
-pub(super) struct Scope<'a, 'o> {
+pub(crate) struct Scope<'a, 'o> {
     outside: &'o Outside<'a>,
     names: HashMap<&'a str, usize>,
     /// Names of the variables by their position.
     pub locals: Vec<Box<str>>,
     /// Variables of the open comprehensions, innermost last.
     inner: Vec<(&'a str, usize)>,
-    /// Parameters of the lambda being compiled.
+    /// Parameters of the formula being compiled.
     pub lambda: Option<Vec<&'a str>>,
+    /// Variables that are taken from the function around this one: there and here.
+    pub captured: Vec<(usize, usize)>,
 }
 
 impl<'a, 'o> Scope<'a, 'o> {
     /// The scope of a function with these parameters and this body.
-    pub(super) fn new(outside: &'o Outside<'a>, params: &[&'a str], body: &[Stmt<'a>]) -> Scope<'a, 'o> {
-        let mut scope = Scope { outside, names: HashMap::new(), locals: Vec::new(), inner: Vec::new(), lambda: None };
+    pub(crate) fn new(outside: &'o Outside<'a>, params: &[&'a str], body: &[Stmt<'a>]) -> Scope<'a, 'o> {
+        let (names, locals, inner, captured) = (HashMap::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut scope = Scope { outside, names, locals, inner, lambda: None, captured };
         for p in params {
             scope.declare(p);
         }
@@ -75,8 +75,8 @@ impl<'a, 'o> Scope<'a, 'o> {
                     self.declare_all(&f.body);
                 }
                 StmtKind::If(branches) => branches.iter().for_each(|b| self.declare_all(&b.body)),
-                StmtKind::Function(_)
-                | StmtKind::Class(_)
+                StmtKind::Function(f) => self.declare(f.name.name),
+                StmtKind::Class(_)
                 | StmtKind::With(..)
                 | StmtKind::Expr(_)
                 | StmtKind::Return(_)
@@ -101,8 +101,15 @@ impl<'a, 'o> Scope<'a, 'o> {
         }
     }
 
+    /// The variables of the function.
+    pub(crate) fn names(&self) -> Vec<&'a str> {
+        let mut names: Vec<(&'a str, usize)> = self.names.iter().map(|(n, i)| (*n, *i)).collect();
+        names.sort_by_key(|&(_, i)| i);
+        names.into_iter().map(|(n, _)| n).collect()
+    }
+
     /// Opens a comprehension's variables.
-    pub(super) fn enter(&mut self, target: &Expr<'a>) {
+    pub(crate) fn enter(&mut self, target: &Expr<'a>) {
         match &target.kind {
             ExprKind::Name(name) => {
                 self.inner.push((name, self.locals.len()));
@@ -115,23 +122,37 @@ impl<'a, 'o> Scope<'a, 'o> {
     }
 
     /// The number of variables of open comprehensions, for [`Scope::leave`].
-    pub(super) fn mark(&self) -> usize {
+    pub(crate) fn mark(&self) -> usize {
         self.inner.len()
     }
 
     /// Closes the comprehension variables opened since `mark`.
-    pub(super) fn leave(&mut self, mark: usize) {
+    pub(crate) fn leave(&mut self, mark: usize) {
         self.inner.truncate(mark);
     }
 
     /// The variable of the function called `name`, as a target of an assignment.
-    pub(super) fn target(&self, name: &str) -> Option<usize> {
+    pub(crate) fn target(&self, name: &str) -> Option<usize> {
         let inner = self.inner.iter().rev().find(|(n, _)| *n == name).map(|(_, i)| *i);
         inner.or_else(|| self.names.get(name).copied())
     }
 
+    /// The full name of a module.
+    pub(crate) fn module(&self, position: usize) -> &str {
+        &self.outside.modules[position].1
+    }
+
+    /// Takes a variable of the function around this one.
+    pub(crate) fn capture(&mut self, name: &'a str, there: usize) -> usize {
+        let here = self.locals.len();
+        self.names.insert(name, here);
+        self.locals.push(name.into());
+        self.captured.push((there, here));
+        here
+    }
+
     /// The meaning of a name.
-    pub(super) fn find(&self, name: &str) -> Option<Meaning> {
+    pub(crate) fn find(&self, name: &str) -> Option<Meaning> {
         if let Some(i) = self.lambda.as_ref().and_then(|params| params.iter().position(|p| *p == name)) {
             return Some(Meaning::Param(i));
         }
@@ -139,22 +160,18 @@ impl<'a, 'o> Scope<'a, 'o> {
         (self.target(name).map(Meaning::Local))
             .or_else(|| position(&self.outside.globals).map(Meaning::Global))
             .or_else(|| position(&self.outside.functions).map(Meaning::Function))
-            .or_else(|| {
-                let module = MODULES.contains(&name) || self.outside.modules.contains(&name);
-                module.then_some(Meaning::Module)
-            })
+            .or_else(|| self.outside.modules.iter().rposition(|(n, _)| *n == name).map(Meaning::Module))
             .or_else(|| Builtin::by_name(name).map(Meaning::Builtin))
     }
 
     /// All defined names, for suggestions.
-    pub(super) fn known(&self) -> Vec<&str> {
+    pub(crate) fn known(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.lambda.iter().flatten().copied().collect();
         names.extend(self.inner.iter().map(|(n, _)| *n));
         names.extend(self.locals.iter().map(|n| &**n));
         names.extend(&self.outside.globals);
         names.extend(&self.outside.functions);
-        names.extend(&self.outside.modules);
-        names.extend(MODULES);
+        names.extend(self.outside.modules.iter().map(|(n, _)| *n));
         names.extend(Builtin::ALL.map(|(n, _)| n));
         names
     }

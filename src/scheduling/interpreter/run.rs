@@ -1,20 +1,15 @@
-//! Runs the statements of a schedule function.
+//! Runs the statements of a text.
 
 use super::builtin::Builtin;
 use super::code::{Function, Stmt, StmtKind, Target, TargetKind};
-use super::decisions::Decisions;
-use super::failure::{FunctionError, refused, type_error};
+use super::failure::{Failure, type_error};
 use super::value::{Value, range_items, range_len};
+use super::Library;
 use crate::diagnostic::{Diagnostic, Span};
-use crate::schedule::Schedule;
-use crate::schedule::error::ErrorKind;
 use std::rc::Rc;
 
-/// Steps of a function at most. An iteration of a loop, an operation and an item are one step each.
+/// Steps of a run at most. An iteration of a loop, an operation and an item are one step each.
 pub(super) const MAX_STEPS: usize = 5_000_000;
-
-/// Instructions of a function at most.
-pub(super) const MAX_INSTRUCTIONS: usize = 20_000;
 
 /// The nesting of calls at most.
 const MAX_CALLS: usize = 40;
@@ -22,26 +17,26 @@ const MAX_CALLS: usize = 40;
 /// The nesting of expressions and bodies at most, over all open calls.
 const MAX_NESTING: usize = 500;
 
-pub(super) type Result<T> = std::result::Result<T, FunctionError>;
+/// A value of a run, or what stopped it.
+pub(crate) type Result<T, L> = std::result::Result<T, Failure<<L as Library>::Cause>>;
 
-/// A running schedule function.
-pub(super) struct Run<'a> {
-    /// The schedule.
-    pub schedule: &'a mut Schedule,
+/// The values of a library's runs.
+pub(crate) type ValueOf<L> = Value<<L as Library>::Value>;
+
+/// A running text.
+pub(crate) struct Run<'a, L: Library> {
+    /// The library.
+    pub library: L,
     /// The functions of the text.
-    pub functions: &'a [Function],
+    pub functions: &'a [Function<L::Code>],
     /// Global variables.
-    pub globals: Vec<Option<Value>>,
+    pub globals: Vec<Option<ValueOf<L>>>,
     /// Variables of the running function.
-    pub locals: Vec<Option<Value>>,
+    pub locals: Vec<Option<ValueOf<L>>>,
     /// The running function.
-    pub function: &'a Function,
+    pub function: &'a Function<L::Code>,
     /// Steps left.
     pub steps: usize,
-    /// Instructions left.
-    pub instructions: usize,
-    /// Recorded decisions, for sampling instructions without their own.
-    pub decisions: Option<Decisions>,
     /// The number of open calls.
     depth: usize,
     /// The number of open expressions and bodies, which limits the use of the stack.
@@ -49,39 +44,32 @@ pub(super) struct Run<'a> {
 }
 
 /// The way in which a statement ended.
-enum Flow {
+enum Flow<V> {
     Next,
     Break,
     Continue,
-    Return(Value),
+    Return(Value<V>),
 }
 
-impl<'a> Run<'a> {
+impl<'a, L: Library> Run<'a, L> {
     /// A run of `function` without variables.
-    pub(super) fn new(
-        schedule: &'a mut Schedule,
-        functions: &'a [Function],
-        function: &'a Function,
-        decisions: Option<Decisions>,
-    ) -> Run<'a> {
+    pub(crate) fn new(library: L, functions: &'a [Function<L::Code>], function: &'a Function<L::Code>) -> Run<'a, L> {
         Run {
-            schedule,
+            library,
             functions,
             globals: Vec::new(),
             locals: vec![None; function.locals.len()],
             function,
             steps: MAX_STEPS,
-            instructions: MAX_INSTRUCTIONS,
-            decisions,
             depth: 0,
             nesting: 0,
         }
     }
 
     /// Counts steps.
-    pub(super) fn step(&mut self, n: usize, span: Span) -> Result<()> {
-        if self.schedule.stop().is_raised() {
-            return Err(refused(span, ErrorKind::Stopped.into()));
+    pub(crate) fn step(&mut self, n: usize, span: Span) -> Result<(), L> {
+        if let Some(failure) = self.library.stopped(span) {
+            return Err(failure);
         }
         match self.steps.checked_sub(n) {
             Some(left) => {
@@ -89,13 +77,13 @@ impl<'a> Run<'a> {
                 Ok(())
             }
             None => Err(Diagnostic::error_at("limit", span, format!("gave up after {MAX_STEPS} steps"))
-                .help("a schedule function should make few decisions; look for a loop that does not end")
+                .help("look for a loop that does not end")
                 .into()),
         }
     }
 
     /// Runs the body of the function, and returns its result.
-    pub(super) fn body(&mut self) -> Result<Value> {
+    pub(crate) fn body(&mut self) -> Result<ValueOf<L>, L> {
         let function = self.function;
         match self.block(&function.body)? {
             Flow::Return(value) => Ok(value),
@@ -104,7 +92,7 @@ impl<'a> Run<'a> {
     }
 
     /// Calls another function of the text with these variables.
-    pub(super) fn call(&mut self, function: &'a Function, locals: Vec<Option<Value>>, span: Span) -> Result<Value> {
+    pub(crate) fn call(&mut self, function: &'a Function<L::Code>, locals: Vec<Option<ValueOf<L>>>, span: Span) -> Result<ValueOf<L>, L> {
         if self.depth == MAX_CALLS {
             let message = format!("functions call each other more than {MAX_CALLS} levels deep");
             return Err(Diagnostic::error_at("limit", span, message).into());
@@ -126,7 +114,7 @@ impl<'a> Run<'a> {
     }
 
     /// Opens an expression or body; [`Run::leave`] closes it.
-    pub(super) fn enter(&mut self, span: Span) -> Result<()> {
+    pub(crate) fn enter(&mut self, span: Span) -> Result<(), L> {
         self.nesting += 1;
         if self.nesting > MAX_NESTING {
             return Err(Diagnostic::error_at("limit", span, "expressions and calls are nested too deep").into());
@@ -135,11 +123,11 @@ impl<'a> Run<'a> {
     }
 
     /// Closes what [`Run::enter`] opened.
-    pub(super) fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         self.nesting -= 1;
     }
 
-    fn block(&mut self, body: &'a [Stmt]) -> Result<Flow> {
+    fn block(&mut self, body: &'a [Stmt<L::Code>]) -> Result<Flow<L::Value>, L> {
         for stmt in body {
             self.enter(stmt.span)?;
             let flow = self.stmt(stmt)?;
@@ -152,7 +140,7 @@ impl<'a> Run<'a> {
         Ok(Flow::Next)
     }
 
-    fn stmt(&mut self, stmt: &'a Stmt) -> Result<Flow> {
+    fn stmt(&mut self, stmt: &'a Stmt<L::Code>) -> Result<Flow<L::Value>, L> {
         self.step(1, stmt.span)?;
         match &stmt.kind {
             StmtKind::Expr(e) => {
@@ -193,7 +181,7 @@ impl<'a> Run<'a> {
             StmtKind::If(branches) => {
                 for (test, body) in branches {
                     let taken = match test {
-                        Some(test) => self.eval(test)?.truth(self.schedule),
+                        Some(test) => self.test(test)?,
                         None => true,
                     };
                     if taken {
@@ -208,7 +196,7 @@ impl<'a> Run<'a> {
                 }));
             }
             StmtKind::Assert(test) => {
-                if !self.eval(test)?.truth(self.schedule) {
+                if !self.test(test)? {
                     let d = Diagnostic::error_at("assertion", test.span, "the assertion does not hold");
                     return Err(d.into());
                 }
@@ -220,7 +208,7 @@ impl<'a> Run<'a> {
     }
 
     /// The value of a variable of the function.
-    pub(super) fn local(&self, index: usize, span: Span) -> Result<Value> {
+    pub(crate) fn local(&self, index: usize, span: Span) -> Result<ValueOf<L>, L> {
         self.locals[index].clone().ok_or_else(|| {
             let message = format!("variable `{}` has no value yet", self.function.locals[index]);
             Diagnostic::error_at("unbound-variable", span, message).into()
@@ -228,14 +216,14 @@ impl<'a> Run<'a> {
     }
 
     /// Assigns a value; `from` is the place of its expression.
-    pub(super) fn assign(&mut self, target: &'a Target, value: Value, from: Span) -> Result<()> {
+    pub(crate) fn assign(&mut self, target: &'a Target<L::Code>, value: ValueOf<L>, from: Span) -> Result<(), L> {
         match &target.kind {
             TargetKind::Variable(v) => {
                 self.locals[*v] = Some(value);
                 Ok(())
             }
             TargetKind::Unpack(targets, star) => {
-                let kind = value.describe(self.schedule);
+                let kind = value.describe(&self.library);
                 let items = match &value {
                     Value::Sequence(_) | Value::Range(..) => self.iterate(value, from)?,
                     _ => {
@@ -256,12 +244,12 @@ impl<'a> Run<'a> {
 
     fn unpack(
         &mut self,
-        targets: &'a [Target],
+        targets: &'a [Target<L::Code>],
         star: Option<usize>,
-        items: Vec<Value>,
+        items: Vec<ValueOf<L>>,
         span: Span,
         from: Span,
-    ) -> Result<()> {
+    ) -> Result<(), L> {
         let n = targets.len();
         let fits = if star.is_some() { items.len() + 1 >= n } else { items.len() == n };
         if !fits {
@@ -290,7 +278,7 @@ impl<'a> Run<'a> {
     }
 
     /// The items of an iterable value.
-    pub(super) fn iterate(&mut self, value: Value, span: Span) -> Result<Vec<Value>> {
+    pub(crate) fn iterate(&mut self, value: ValueOf<L>, span: Span) -> Result<Vec<ValueOf<L>>, L> {
         match value {
             Value::Sequence(s) => {
                 self.step(s.items.len(), span)?;
@@ -309,7 +297,7 @@ impl<'a> Run<'a> {
                 Ok(text.chars().map(|c| Value::Str(c.to_string().into())).collect())
             }
             other => {
-                let message = format!("expected a list, tuple or range, found {}", other.describe(self.schedule));
+                let message = format!("expected a list, tuple or range, found {}", other.describe(&self.library));
                 let mut d = Diagnostic::error_at("type", span, message);
                 if matches!(other, Value::Int(_)) {
                     d = d.help(format!("write `{}(…)` around it", Builtin::Range.name()));
@@ -320,7 +308,7 @@ impl<'a> Run<'a> {
     }
 
     /// A list or tuple of these items.
-    pub(super) fn list(&mut self, items: Vec<Value>, tuple: bool, span: Span) -> Result<Value> {
+    pub(crate) fn list(&mut self, items: Vec<ValueOf<L>>, tuple: bool, span: Span) -> Result<ValueOf<L>, L> {
         self.step(items.len(), span)?;
         Value::sequence(items, tuple)
             .ok_or_else(|| Diagnostic::error_at("limit", span, "lists are nested too deep").into())

@@ -1,9 +1,11 @@
-//! Python's built-in functions that schedule functions may use.
+//! Python's built-in functions that texts may use.
 
-use super::eval::{index_error, undefined};
+use super::eval::index_error;
 use super::failure::type_error;
-use super::run::{Result, Run};
+use super::operators::undefined;
+use super::run::{Result, Run, ValueOf};
 use super::value::{Value, range_len};
+use super::Library;
 use crate::diagnostic::{Diagnostic, Span};
 use crate::ir::BinOp;
 use crate::script::python::BinaryOp;
@@ -11,7 +13,7 @@ use std::cmp::Ordering;
 
 /// A built-in function of Python.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Builtin {
+pub(crate) enum Builtin {
     Len,
     Range,
     Enumerate,
@@ -34,7 +36,7 @@ pub(super) enum Builtin {
 
 impl Builtin {
     /// The functions by name.
-    pub(super) const ALL: [(&'static str, Builtin); 18] = [
+    pub(crate) const ALL: [(&'static str, Builtin); 18] = [
         ("len", Builtin::Len),
         ("range", Builtin::Range),
         ("enumerate", Builtin::Enumerate),
@@ -56,17 +58,17 @@ impl Builtin {
     ];
 
     /// The function called `name`.
-    pub(super) fn by_name(name: &str) -> Option<Builtin> {
+    pub(crate) fn by_name(name: &str) -> Option<Builtin> {
         Builtin::ALL.iter().find(|(n, _)| *n == name).map(|(_, b)| *b)
     }
 
     /// The name of the function.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         Builtin::ALL.iter().find(|(_, b)| *b == self).map_or("", |(n, _)| n)
     }
 
     /// The keyword arguments that it takes.
-    pub(super) fn keywords(self) -> &'static [&'static str] {
+    pub(crate) fn keywords(self) -> &'static [&'static str] {
         match self {
             Builtin::Enumerate => &["start"],
             Builtin::Sorted => &["reverse"],
@@ -90,7 +92,7 @@ impl Builtin {
     }
 
     /// The range of the number of positional arguments.
-    pub(super) fn arity(self) -> std::ops::RangeInclusive<usize> {
+    pub(crate) fn arity(self) -> std::ops::RangeInclusive<usize> {
         match self {
             Builtin::Len
             | Builtin::Reversed
@@ -111,25 +113,25 @@ impl Builtin {
     }
 }
 
-impl<'a> Run<'a> {
-    pub(super) fn builtin(
+impl<'a, L: Library> Run<'a, L> {
+    pub(crate) fn builtin(
         &mut self,
         f: Builtin,
-        mut args: Vec<Value>,
-        keyword: Option<Value>,
+        mut args: Vec<ValueOf<L>>,
+        keyword: Option<ValueOf<L>>,
         spans: &[Span],
         span: Span,
-    ) -> Result<Value> {
+    ) -> Result<ValueOf<L>, L> {
         let arity = f.arity();
         if !arity.contains(&args.len()) {
             let message = format!("`{}` does not take {} arguments", f.name(), args.len());
             return Err(Diagnostic::error_at("argument-count", span, message).into());
         }
         let at = |i: usize| spans.get(i).copied().unwrap_or(span);
-        let int = |run: &Self, v: &Value, i: usize| {
-            let found = v.describe(run.schedule);
+        let int = |run: &Self, v: &ValueOf<L>, i: usize| {
+            let found = v.describe(&run.library);
             let error = || type_error(at(i), format!("expected an integer, found {found}"));
-            v.int(run.schedule).ok_or_else(error)
+            v.int(&run.library).ok_or_else(error)
         };
         match f {
             Builtin::Len => match &args[0] {
@@ -138,12 +140,12 @@ impl<'a> Run<'a> {
                 Value::Dict(items) => Ok(Value::Int(items.len() as i64)),
                 Value::Str(s) => Ok(Value::Int(s.chars().count() as i64)),
                 other => {
-                    let found = other.describe(self.schedule);
+                    let found = other.describe(&self.library);
                     Err(type_error(at(0), format!("expected a list, tuple or text, found {found}")))
                 }
             },
             Builtin::Range => {
-                let bounds = args.iter().enumerate().map(|(i, v)| int(self, v, i)).collect::<Result<Vec<i64>>>()?;
+                let bounds = args.iter().enumerate().map(|(i, v)| int(self, v, i)).collect::<Result<Vec<i64>, L>>()?;
                 match bounds[..] {
                     [stop] => Ok(Value::Range(0, stop, 1)),
                     [start, stop] => Ok(Value::Range(start, stop, 1)),
@@ -162,7 +164,7 @@ impl<'a> Run<'a> {
                     .into_iter()
                     .enumerate()
                     .map(|(i, v)| self.list(vec![Value::Int(start.saturating_add(i as i64)), v], true, span))
-                    .collect::<Result<_>>()?;
+                    .collect::<Result<_, L>>()?;
                 self.list(pairs, false, span)
             }
             Builtin::Zip => {
@@ -173,7 +175,7 @@ impl<'a> Run<'a> {
                 let n = columns.iter().map(Vec::len).min().unwrap_or(0);
                 let rows = (0..n)
                     .map(|i| self.list(columns.iter().map(|c| c[i].clone()).collect(), true, span))
-                    .collect::<Result<_>>()?;
+                    .collect::<Result<_, L>>()?;
                 self.list(rows, false, span)
             }
             Builtin::Reversed => {
@@ -204,12 +206,12 @@ impl<'a> Run<'a> {
                     .map(Value::Float)
                     .map_err(|_| type_error(at(0), format!("expected the digits of a number, found `{s}`"))),
                 v => {
-                    let found = v.describe(self.schedule);
+                    let found = v.describe(&self.library);
                     let error = || type_error(at(0), format!("expected a number, found {found}"));
-                    v.number(self.schedule).map(Value::Float).ok_or_else(error)
+                    v.number(&self.library).map(Value::Float).ok_or_else(error)
                 }
             },
-            Builtin::Bool => Ok(Value::Bool(args[0].truth(self.schedule))),
+            Builtin::Bool => Ok(Value::Bool(self.truth(&args[0], at(0))?)),
             Builtin::Str => {
                 let text = self.text(&args[0], at(0))?;
                 self.limited(text, span)
@@ -240,7 +242,9 @@ impl<'a> Run<'a> {
             Builtin::Sorted => {
                 let mut items = self.iterate(args.swap_remove(0), at(0))?;
                 self.sort(&mut items, at(0))?;
-                if keyword.is_some_and(|k| k.truth(self.schedule)) {
+                if let Some(reverse) = keyword
+                    && self.truth(&reverse, span)?
+                {
                     items.reverse();
                 }
                 self.list(items, false, span)
@@ -248,21 +252,26 @@ impl<'a> Run<'a> {
             Builtin::Any | Builtin::All => {
                 let items = self.iterate(args.swap_remove(0), at(0))?;
                 let any = f == Builtin::Any;
-                Ok(Value::Bool(items.iter().any(|v| v.truth(self.schedule) == any) == any))
+                for item in &items {
+                    if self.truth(item, at(0))? == any {
+                        return Ok(Value::Bool(any));
+                    }
+                }
+                Ok(Value::Bool(!any))
             }
         }
     }
 
-    fn sort(&self, items: &mut [Value], span: Span) -> Result<()> {
+    fn sort(&self, items: &mut [ValueOf<L>], span: Span) -> Result<(), L> {
         for pair in items.windows(2) {
             self.order(&pair[0], &pair[1], span)?;
         }
         // Sorting needs a total order, which mixed integers and floats do not have.
-        let schedule = &*self.schedule;
-        if items.iter().all(|v| v.int(schedule).is_some()) {
-            items.sort_by_key(|v| v.int(schedule));
-        } else if items.iter().all(|v| v.number(schedule).is_some()) {
-            let key = |v: &Value| v.number(schedule).unwrap_or(f64::NAN);
+        let library = &self.library;
+        if items.iter().all(|v| v.int(library).is_some()) {
+            items.sort_by_key(|v| v.int(library));
+        } else if items.iter().all(|v| v.number(library).is_some()) {
+            let key = |v: &ValueOf<L>| v.number(library).unwrap_or(f64::NAN);
             items.sort_by(|a, b| key(a).total_cmp(&key(b)));
         } else {
             items.sort_by(|a, b| match (a, b) {
@@ -273,9 +282,11 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn extremum(&mut self, op: BinOp, a: Value, b: Value, span: Span) -> Result<Value> {
-        if a.int(self.schedule).is_some() && b.int(self.schedule).is_some() {
-            return self.arithmetic(op, a, b, span);
+    fn extremum(&mut self, op: BinOp, a: ValueOf<L>, b: ValueOf<L>, span: Span) -> Result<ValueOf<L>, L> {
+        if let (Value::Own(_), _) | (_, Value::Own(_)) = (&a, &b)
+            && let Some(value) = L::extremum(self, op, &a, &b, span)?
+        {
+            return Ok(value);
         }
         let keep = match self.order(&a, &b, span)? {
             Some(Ordering::Greater) => op == BinOp::Max,
