@@ -34,11 +34,11 @@
 #[doc(inline)]
 pub use tvmr_compiler::{codegen, loopir, lower, measure};
 #[doc(inline)]
-pub use tvmr_frontend::{graph, lint, script, te};
+pub use tvmr_frontend::{graph, lint, script, te, topi};
 #[doc(inline)]
 pub use tvmr_program::{arith, diagnostic, ir, machine, stop};
 #[doc(inline)]
-pub use tvmr_scheduling::{schedule, schedule_function, search, space};
+pub use tvmr_scheduling::{interpreter, schedule, schedule_function, search, space, te_function};
 
 use tvmr_program::files;
 

@@ -48,7 +48,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         let message = "the program and the trace cannot both come from standard input".to_string();
         return Err(Failure::Usage(message, String::new()));
     }
-    let program = Program::read_lowered(&args.input, console)?;
+    let program = Program::read_lowered(&args.input, args.func.as_deref(), console)?;
     let dialect = program.dialect(args.dialect);
     let request = Request {
         program: &program,

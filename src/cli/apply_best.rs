@@ -42,7 +42,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
-    let program = Program::read_lowered(&args.input, console)?;
+    let program = Program::read_lowered(&args.input, args.func.as_deref(), console)?;
     let intrinsics = load::intrinsics(&args.intrin)?;
     let target = load::target(&args.machine)?;
     let chosen = program.tasks(args.func.as_deref())?;

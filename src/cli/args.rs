@@ -61,11 +61,14 @@ impl Global {
 /// A program, and the values of its symbolic extents.
 #[derive(clap::Args, Debug)]
 pub(super) struct Input {
-    /// Program in TVMScript; `-` reads standard input
+    /// Program in TVMScript, or Python with tensor expressions; `-` reads standard input
     pub file: PathBuf,
     /// Values of symbolic extents and scalars, such as `n=1024` or `n=1024,m=8`; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',', value_parser = binding)]
     pub bind: Vec<(String, i64)>,
+    /// Arguments of a workload of tensor expressions, such as `1024,1024,float32`
+    #[arg(long, value_name = "VALUES", allow_hyphen_values = true)]
+    pub args: Option<String>,
     #[command(flatten)]
     pub graph: GraphFiles,
 }

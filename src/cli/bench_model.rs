@@ -74,7 +74,7 @@ pub(super) fn run(args: &Args, global: &Global, program: Program, name: &str, co
     args.versions.wanted().check_for_graph(name)?;
     let weights = program::weights(&args.input.file, args.input.graph.weights.as_deref());
     let files: Vec<_> = args.inputs.iter().cloned().chain(weights.clone()).collect();
-    let program = with_sizes(args, program, name, &files)?;
+    let program = with_sizes(program, name, &files)?;
     let setting = setting::here(&args.versions.machine, global, !args.no_check, console)?;
     let cx = program::library(&args.input.graph.library)?;
     let lowered = program.lowered(&cx)?;
@@ -120,14 +120,14 @@ pub(super) fn run(args: &Args, global: &Global, program: Program, name: &str, co
 }
 
 /// The program with the values of symbols that the shapes of arrays tell.
-fn with_sizes(args: &Args, program: Program, name: &str, files: &[std::path::PathBuf]) -> Result<Program, Failure> {
+fn with_sizes(program: Program, name: &str, files: &[std::path::PathBuf]) -> Result<Program, Failure> {
     let Some(graph) = program.graph(Some(name))? else { return Ok(program) };
     let told = run_sizes::infer(name, &run_sizes::of_graph(graph), &[], files)?;
     if told.is_empty() {
         return Ok(program);
     }
     let bind = [&program.bind[..], &told].concat();
-    Program::parse_untold(&args.input.file, &bind, program.text)
+    program.bound(&bind)
 }
 
 /// Seconds of whole calls, and of each step in others.

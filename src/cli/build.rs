@@ -20,6 +20,7 @@ use crate::model::Preparations;
 use crate::request::building::{self, Request};
 use crate::request::program;
 use crate::request::weights::Weights;
+use crate::te_function::WorkloadChoice;
 use crate::workload::Workload;
 use clap::builder::PossibleValue;
 use serde_json::json;
@@ -30,8 +31,11 @@ use std::sync::Arc;
 #[derive(clap::Args, Debug)]
 #[command(after_help = super::help::BUILD)]
 pub(super) struct Args {
-    /// Program in TVMScript; `-` reads standard input
+    /// Program in TVMScript, or Python with tensor expressions; `-` reads standard input
     file: PathBuf,
+    /// Arguments of a workload of tensor expressions, such as `1024,1024,float32`
+    #[arg(long, value_name = "VALUES", allow_hyphen_values = true)]
+    args: Option<String>,
     /// Values of symbolic extents, such as `n=1024`, `n=1,m=8` or `n=1..8,16,32`: each gets a version; may be repeated
     #[arg(long, value_name = "NAME=VALUES", value_parser = sizes)]
     bind: Vec<Sizes>,
@@ -199,6 +203,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
 /// The functions of a program, in a version for each choice of sizes.
 fn functions(args: &Args, global: &Global, console: Console) -> Result<Vec<export::Function>, Failure> {
     let source = load::text(&args.file)?;
+    let workload = WorkloadChoice { func: args.func.as_deref(), args: args.args.as_deref() };
     let mut functions: Vec<export::Function> = Vec::new();
     let mut missing: Vec<(String, String)> = Vec::new();
     let bind: Vec<(String, Vec<i64>)> = args.bind.iter().flat_map(|sizes| sizes.0.iter().cloned()).collect();
@@ -207,11 +212,11 @@ fn functions(args: &Args, global: &Global, console: Console) -> Result<Vec<expor
     let size_names: Vec<String> = bind.iter().filter(|(_, v)| v.len() > 1).map(|(n, _)| n.clone()).collect();
     for (i, choice) in choices.iter().enumerate() {
         let program = if i == 0 {
-            Program::parse(&args.file, choice, source.clone(), console)?
+            Program::parse(&args.file, choice, source.clone(), workload, console)?
         } else {
-            Program::parse_untold(&args.file, choice, source.clone())?
+            Program::from_text(&args.file.to_string_lossy(), choice, source.clone(), workload)?
         };
-        let program = super::shapes::shaped(program, &args.file, &args.graph.shape)?;
+        let program = super::shapes::shaped(program, &args.graph.shape)?;
         let built = match program.graph(args.func.as_deref())? {
             Some(graph) => vec![graph_version(args, global, &program, graph, &mut known, console, &mut missing)?],
             None => {

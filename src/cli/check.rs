@@ -7,6 +7,7 @@ use super::exit::Failure;
 use super::json;
 use super::load::{self, Program};
 use crate::diagnostic::{Diagnostics, Severity};
+use crate::te_function::WorkloadChoice;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -16,6 +17,12 @@ use std::path::Path;
 pub(super) struct Args {
     #[command(flatten)]
     inputs: Inputs,
+    /// Function of a text with tensor expressions; not needed if there is only one workload
+    #[arg(long, value_name = "NAME")]
+    func: Option<String>,
+    /// Arguments of a workload of tensor expressions, such as `1024,1024,float32`
+    #[arg(long, value_name = "VALUES", allow_hyphen_values = true)]
+    args: Option<String>,
     /// Form of the output
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     format: Format,
@@ -69,8 +76,9 @@ pub(super) fn run(args: &Args, _global: &Global, console: Console) -> Done {
 /// # Errors
 /// If the file has an error; its warnings are reported with it.
 fn check(args: &Args, file: &Path) -> Result<Checked, Failure> {
-    let program = Program::parse_untold(file, &args.inputs.bind, load::text(file)?)?;
-    let program = super::shapes::shaped(program, file, &args.inputs.shape)?;
+    let wanted = WorkloadChoice { func: args.func.as_deref(), args: args.args.as_deref() };
+    let program = Program::from_text(&file.to_string_lossy(), &args.inputs.bind, load::text(file)?, wanted)?;
+    let program = super::shapes::shaped(program, &args.inputs.shape)?;
     let mut found = program.parsed.warnings.clone();
     found.extend(program.lints());
     let has_errors = found.iter().any(|d| d.severity == Severity::Error);

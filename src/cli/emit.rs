@@ -104,7 +104,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     if let Stage::Graph(after) = &args.stage {
         return graph(args, after.as_deref(), console);
     }
-    let program = Program::read_lowered(&args.input, console)?;
+    let program = Program::read_lowered(&args.input, args.versions.func.as_deref(), console)?;
     let functions = match args.versions.best {
         true => program.tasks(args.versions.func.as_deref())?,
         false => program.functions(args.versions.func.as_deref())?,
@@ -138,7 +138,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
 
 /// Prints the graphs of a program, as written or after one of their passes.
 fn graph(args: &Args, after: Option<&str>, console: Console) -> Done {
-    let program = Program::read(&args.input, console)?;
+    let program = Program::read(&args.input, args.versions.func.as_deref(), console)?;
     if program.graphs().is_empty() {
         let message = format!("`{}` has no graph functions", program.name);
         return Err(Failure::Usage(message, "`--stage tir` prints prim_funcs".to_owned()));

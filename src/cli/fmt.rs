@@ -11,6 +11,7 @@ use super::exit::Failure;
 use super::load::{self, Program};
 use super::output;
 use crate::script::python::{self, Expr, ExprKind, Stmt, StmtKind};
+use crate::te_function::WorkloadChoice;
 use std::path::Path;
 
 /// Reprint programs in canonical form
@@ -42,8 +43,14 @@ pub(super) fn run(args: &Args, _global: &Global, console: Console) -> Done {
 }
 
 fn one(args: &Args, file: &Path, console: Console) -> Done {
-    let program = Program::parse(file, &args.inputs.bind, load::text(file)?, console)?;
-    let program = super::shapes::shaped(program, file, &args.inputs.shape)?;
+    let text = load::text(file)?;
+    if crate::te_function::is_te_text(&text) {
+        let message = format!("`{}` defines tensors in Python, and `fmt` formats TVMScript", file.display());
+        let help = "`tvmr emit --stage tir` prints the program that it defines".to_owned();
+        return Err(Failure::Usage(message, help));
+    }
+    let program = Program::parse(file, &args.inputs.bind, text, WorkloadChoice::default(), console)?;
+    let program = super::shapes::shaped(program, &args.inputs.shape)?;
     let (name, source) = (&program.name, &program.text);
     let formatted = reprinted(&program, args.dialect);
     if args.check {

@@ -12,6 +12,7 @@ use crate::schedule::Trace;
 use crate::schedule::intrin::Intrinsics;
 use crate::schedule_function::ScheduleFunction;
 use crate::script::Dialect;
+use crate::te_function::WorkloadChoice;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,14 +37,15 @@ pub(super) fn text(path: &Path) -> Result<String, Failure> {
 /// How commands read programs.
 impl Program {
     /// Reads the program of a command.
-    pub(super) fn read(input: &Input, console: Console) -> Result<Program, Failure> {
-        let program = Program::parse(&input.file, &input.bind, text(&input.file)?, console)?;
-        shaped(program, &input.file, &input.graph.shape)
+    pub(super) fn read(input: &Input, func: Option<&str>, console: Console) -> Result<Program, Failure> {
+        let wanted = WorkloadChoice { func, args: input.args.as_deref() };
+        let program = Program::parse(&input.file, &input.bind, text(&input.file)?, wanted, console)?;
+        shaped(program, &input.graph.shape)
     }
 
     /// Reads the program of a command that works on prim_funcs: graphs are calls of prim_funcs then.
-    pub(super) fn read_lowered(input: &Input, console: Console) -> Result<Program, Failure> {
-        Program::read(input, console)?.of_prim_funcs(input)
+    pub(super) fn read_lowered(input: &Input, func: Option<&str>, console: Console) -> Result<Program, Failure> {
+        Program::read(input, func, console)?.of_prim_funcs(input)
     }
 
     /// The program with its graphs as calls of prim_funcs.
@@ -59,18 +61,20 @@ impl Program {
         file: &Path,
         bind: &[(String, i64)],
         text: String,
+        wanted: WorkloadChoice<'_>,
         console: Console,
     ) -> Result<Program, Failure> {
-        let program = Program::parse_untold(file, bind, text)?;
+        let program = Program::from_text(&file.to_string_lossy(), bind, text, wanted)?;
         if !program.parsed.warnings.is_empty() {
             console.diagnostics(&Diagnostics::new(program.source(), program.parsed.warnings.clone()));
         }
         Ok(program)
     }
 
-    /// Reads the text of a program; the caller reports its warnings.
-    pub(super) fn parse_untold(file: &Path, bind: &[(String, i64)], text: String) -> Result<Program, Failure> {
-        Ok(Program::from_text(&file.to_string_lossy(), bind, text)?)
+    /// The program with other values of symbols; its warnings have been reported.
+    pub(super) fn bound(&self, bind: &[(String, i64)]) -> Result<Program, Failure> {
+        let program = Program::from_script(&self.name, bind, self.text.clone())?;
+        Ok(Program { origin: self.origin.clone(), ..program })
     }
 
     /// The dialect to print in.

@@ -50,7 +50,7 @@ enum TraceFormat {
 }
 
 pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
-    let program = Program::read_lowered(&args.input, console)?;
+    let program = Program::read_lowered(&args.input, args.func.as_deref(), console)?;
     let target = load::target(&args.machine)?;
     let index = match program.functions(args.func.as_deref())?[..] {
         [one] => one,

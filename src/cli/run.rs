@@ -65,7 +65,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         let message = "the program and the trace cannot both come from standard input".to_string();
         return Err(Failure::Usage(message, String::new()));
     }
-    let mut program = Program::read(&args.input, console)?;
+    let mut program = Program::read(&args.input, args.versions.func.as_deref(), console)?;
     if let Some(graph) = program.graph(args.versions.func.as_deref())? {
         let mut many = args.files.all_inputs.clone();
         many.extend(program::weights(&args.input.file, args.input.graph.weights.as_deref()));
@@ -73,7 +73,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         let told = run_sizes::infer(&name, &run_sizes::of_graph(graph), &args.files.inputs, &many)?;
         if !told.is_empty() {
             let bind = [&program.bind[..], &told].concat();
-            program = Program::parse_untold(&args.input.file, &bind, program.text)?;
+            program = program.bound(&bind)?;
         }
         if let Some(graph) = program.graph(Some(&name))? {
             return run_model::run(args, global, &program, graph, console);
@@ -86,7 +86,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
             run_sizes::infer(func.name.as_str(), &run_sizes::of_func(func), &args.files.inputs, &args.files.all_inputs)?
         };
         let bind = [&program.bind[..], &told].concat();
-        program = Program::parse_untold(&args.input.file, &bind, program.text)?;
+        program = program.bound(&bind)?;
     }
     setting::check_concrete(&program.module().funcs[index])?;
     let setting = setting::here(&args.versions.machine, global, true, console)?;

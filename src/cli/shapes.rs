@@ -5,7 +5,6 @@ use super::load::Program;
 use crate::diagnostic::nearest;
 use crate::graph::{self, ty};
 use crate::ir::Expr;
-use std::path::Path;
 
 /// The shape of an input, by its name.
 pub(super) type Shape = (String, Vec<i64>);
@@ -32,7 +31,7 @@ pub(super) fn shape(text: &str) -> Result<Shape, String> {
 ///
 /// # Errors
 /// There is no such input, its shape is another one, or an extent does not follow.
-pub(super) fn shaped(program: Program, file: &Path, shapes: &[Shape]) -> Result<Program, Failure> {
+pub(super) fn shaped(program: Program, shapes: &[Shape]) -> Result<Program, Failure> {
     if shapes.is_empty() {
         return Ok(program);
     }
@@ -64,7 +63,7 @@ pub(super) fn shaped(program: Program, file: &Path, shapes: &[Shape]) -> Result<
         }
     }
     let bind = [&program.bind[..], &told].concat();
-    let bound = Program::parse_untold(file, &bind, program.text.clone())?;
+    let bound = program.bound(&bind)?;
     // Now extents that are computed from symbols are known too.
     for (name, wanted) in shapes {
         let (function, param) = input(&bound, name)?;

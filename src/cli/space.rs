@@ -89,7 +89,7 @@ fn samples(text: &str) -> Result<usize, String> {
 }
 
 pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
-    let program = Program::read_lowered(&args.input, console)?;
+    let program = Program::read_lowered(&args.input, args.func.as_deref(), console)?;
     let functions = program.functions(args.func.as_deref())?;
     for &index in &functions {
         // As in `tune`: a loop of unknown extent has no known tilings.

@@ -117,7 +117,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     if let Some(limit) = max_time {
         time_limit::watch(limit, &interrupt, args.format == Format::Json, console);
     }
-    let read = Program::read(&args.input, console)?;
+    let read = Program::read(&args.input, args.func.as_deref(), console)?;
     // A graph is kept as it was read, for the check at the end.
     let (graphs, program) = match read.graphs() {
         [] => (None, read),
@@ -300,6 +300,10 @@ fn next_step(args: &Args) -> Option<String> {
     let mut rest = shell_word(&args.input.file.to_string_lossy());
     for (name, value) in &args.input.bind {
         let _ = write!(rest, " --bind {name}={value}");
+    }
+    if let Some(values) = &args.input.args {
+        let func = args.func.as_ref().map_or(String::new(), |name| format!(" --func {}", shell_word(name)));
+        let _ = write!(rest, "{func} --args {}", shell_word(values));
     }
     for (name, extents) in &args.input.graph.shape {
         let extents: Vec<String> = extents.iter().map(i64::to_string).collect();

@@ -9,3 +9,4 @@ pub mod graph;
 pub mod lint;
 pub mod script;
 pub mod te;
+pub mod topi;

@@ -8,6 +8,7 @@ use crate::ir::visit::for_each_subexpr;
 use crate::ir::{DType, Func, Module, Symbol, VarId};
 use crate::schedule::intrin::Intrinsics;
 use crate::script::{self, Dialect, ParseOptions, Parsed, Spans};
+use crate::te_function::{self, Definition, WorkloadChoice};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -54,8 +55,10 @@ pub(crate) fn neighbour(path: &Path) -> Option<String> {
 pub struct Program {
     /// The file name as given.
     pub name: String,
-    /// The source text.
+    /// The text in TVMScript.
     pub text: String,
+    /// The text that defines the program by tensor expressions, if that was given instead.
+    pub origin: Option<String>,
     /// The values that symbols were given.
     pub bind: Vec<(String, i64)>,
     /// The parsed module.
@@ -63,19 +66,47 @@ pub struct Program {
 }
 
 impl Program {
-    /// Reads the text of a program, with values for symbolic extents. The caller reports its warnings.
+    /// Reads the text of a program, with values for symbolic extents. A text of tensor expressions defines the workload that is
+    /// asked for. The caller reports warnings.
+    ///
+    /// # Errors
+    /// The text has mistakes, a symbol has two values, or arguments are given for TVMScript.
+    pub fn from_text(
+        name: &str,
+        bind: &[(String, i64)],
+        text: String,
+        wanted: WorkloadChoice<'_>,
+    ) -> Result<Program, Error> {
+        if !te_function::is_te_text(&text) {
+            if wanted.args.is_some() {
+                let message = format!("`--args` is for workloads of tensor expressions, and `{name}` is TVMScript");
+                return Err(Error::Usage(message, "`--bind` gives symbolic extents their values".to_owned()));
+            }
+            return Program::from_script(name, bind, text);
+        }
+        let Definition { func, warnings } = te_function::define(&text, name, wanted)?;
+        let script = script::print_func(&func, Dialect::Current);
+        let program = Program::from_script(name, bind, script)?;
+        // Places in the script would be shown in the text that was given.
+        let module = program.graph_module();
+        let mut program = Program { origin: Some(text), ..program.with(module) };
+        program.parsed.warnings = warnings;
+        Ok(program)
+    }
+
+    /// Reads a text in TVMScript.
     ///
     /// # Errors
     /// The text has mistakes, or a symbol has two values.
-    pub fn from_text(name: &str, bind: &[(String, i64)], text: String) -> Result<Program, Error> {
+    pub fn from_script(name: &str, bind: &[(String, i64)], text: String) -> Result<Program, Error> {
         let options = ParseOptions { bind: bindings(bind)?, ..ParseOptions::default() };
         let parsed = script::parse(&text, name, &options)?;
-        Ok(Program { name: name.to_owned(), text, bind: bind.to_vec(), parsed })
+        Ok(Program { name: name.to_owned(), text, origin: None, bind: bind.to_vec(), parsed })
     }
 
-    /// The text with its file name, for diagnostics.
+    /// The text in which diagnostics have places, with its file name.
     pub fn source(&self) -> Source<'_> {
-        Source { name: &self.name, text: &self.text }
+        Source { name: &self.name, text: self.origin.as_deref().unwrap_or(&self.text) }
     }
 
     /// Lints of the well-formed program.
@@ -137,7 +168,8 @@ impl Program {
         let GraphModule { module, functions } = module;
         let spans = module.funcs.iter().map(|_| Spans::default()).collect();
         let parsed = Parsed { module, graphs: functions, dialect: self.parsed.dialect, spans, warnings: Vec::new() };
-        Program { name: self.name.clone(), text: self.text.clone(), bind: self.bind.clone(), parsed }
+        let (name, text, origin) = (self.name.clone(), self.text.clone(), self.origin.clone());
+        Program { name, text, origin, bind: self.bind.clone(), parsed }
     }
 
     /// How often the graphs call each prim_func, without calls on weights and constants alone, which run once.

@@ -3,7 +3,7 @@
 //! It knows programs (`tvmr-program`) and their text (`tvmr-frontend`), but no machine code and no measurements. docs/architecture.md lists its modules.
 
 // Paths of modules are the same in all crates of tvmr.
-use tvmr_frontend::script;
+use tvmr_frontend::{script, te, topi};
 use tvmr_program::{arith, diagnostic, ir, machine, stop};
 
 pub mod interpreter;
@@ -11,3 +11,4 @@ pub mod schedule;
 pub mod schedule_function;
 pub mod search;
 pub mod space;
+pub mod te_function;

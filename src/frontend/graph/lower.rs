@@ -15,7 +15,7 @@ use crate::diagnostic::Span;
 use crate::ir::equal::Equality;
 use crate::ir::hash::workload_hash;
 use crate::ir::{Arena, DType, Expr, ExprId, Func, Module, Symbol, VarId};
-use crate::te::{Te, Tensor};
+use crate::te::{INDEX, Te, Tensor};
 use std::collections::HashMap;
 use std::ops::Deref;
 
@@ -63,20 +63,8 @@ pub fn lower_call(function: &Function, c: CallId) -> Result<Lowered, OpError> {
     let call = function.call(c);
     let Callee::Op(op) = call.callee else { unreachable!("only operators are lowered") };
     let args = Args { op, args: &call.args, function };
-    let mut lower = Lower {
-        args,
-        te: Te::new(),
-        result: function.ty(call.result),
-        symbols: HashMap::new(),
-        placeholders: Vec::new(),
-    };
-    let outputs = match op.lower {
-        Lowering::Elementwise(stage, element) => vec![lower.elementwise(stage, element)?],
-        Lowering::Stages(stages) => stages(&mut lower)?,
-        Lowering::Reshape => vec![lower.reshape()?],
-        // The pass `known_results` has replaced it.
-        Lowering::Known(_) => return args.fail("is no computation: its results are known"),
-    };
+    let mut lower = Lower::new(args, function.ty(call.result), Te::new());
+    let outputs = lower.stages()?;
     let name = op.name.rsplit('.').next().unwrap_or(op.name);
     Ok(lower.finish(name, call, &outputs))
 }
@@ -107,6 +95,39 @@ pub enum Operand {
     Tensor(Tensor),
     /// A constant.
     Scalar(ExprId),
+}
+
+impl<'a> Lower<'a> {
+    /// The lowering of a call, whose stages join others.
+    pub(super) fn new(args: Args<'a>, result: &'a Type, te: Te) -> Lower<'a> {
+        Lower { args, te, result, symbols: HashMap::new(), placeholders: Vec::new() }
+    }
+
+    /// Makes a value a tensor that exists, and the symbols of extents those of its shape.
+    pub(super) fn provide(&mut self, v: ValueId, tensor: Tensor) {
+        self.placeholders.push((v, tensor));
+    }
+
+    /// Makes a symbol of the function an expression of the stages.
+    pub(super) fn provide_symbol(&mut self, symbol: VarId, e: ExprId) {
+        self.symbols.insert(symbol, e);
+    }
+
+    /// The stages of the operator: one tensor for each tensor of the result.
+    pub(super) fn stages(&mut self) -> Result<Vec<Tensor>, OpError> {
+        Ok(match self.args.op.lower {
+            Lowering::Elementwise(stage, element) => vec![self.elementwise(stage, element)?],
+            Lowering::Stages(stages) => stages(self)?,
+            Lowering::Reshape => vec![self.reshape()?],
+            // The pass `known_results` replaces it in graphs.
+            Lowering::Known(_) => {
+                return Err(OpError {
+                    help: Some("its result must follow from shapes and constants alone".into()),
+                    ..self.args.error("cannot be computed here: it depends on data")
+                });
+            }
+        })
+    }
 }
 
 impl Lower<'_> {
@@ -174,7 +195,8 @@ impl Lower<'_> {
 
     /// A number of the function, such as an extent, in the stages.
     pub fn number(&mut self, e: ExprId) -> ExprId {
-        copy(&mut self.te, &self.args.function.arena, &mut self.symbols, e)
+        let index = self.te.index_type();
+        copy_between(&mut self.te, index, &self.args.function.arena, INDEX, &mut self.symbols, e)
     }
 
     /// A number of a copy of the function's arena.
@@ -364,7 +386,20 @@ pub fn scalar(arena: &mut Arena, constant: &super::Constant) -> Option<ExprId> {
 
 /// A number of another arena. Symbols become those of `symbols`, or new ones of the same name.
 pub fn copy(to: &mut Arena, from: &Arena, symbols: &mut HashMap<VarId, ExprId>, e: ExprId) -> ExprId {
-    let dtype = from.dtype(e);
+    copy_between(to, INDEX, from, INDEX, symbols, e)
+}
+
+/// [`copy`] where indices have other types: those of `from_index` become those of `to_index`.
+pub fn copy_between(
+    to: &mut Arena,
+    to_index: DType,
+    from: &Arena,
+    from_index: DType,
+    symbols: &mut HashMap<VarId, ExprId>,
+    e: ExprId,
+) -> ExprId {
+    let mut copy = |to: &mut Arena, e| copy_between(to, to_index, from, from_index, symbols, e);
+    let dtype = if from.dtype(e) == from_index { to_index } else { from.dtype(e) };
     match from.expr(e) {
         Expr::Int(v) => to.int(v, dtype),
         Expr::Float(bits) => to.float(f64::from_bits(bits), dtype),
@@ -377,27 +412,27 @@ pub fn copy(to: &mut Arena, from: &Arena, symbols: &mut HashMap<VarId, ExprId>, 
             }
         },
         Expr::Binary(op, a, b) => {
-            let (a, b) = (copy(to, from, symbols, a), copy(to, from, symbols, b));
+            let (a, b) = (copy(to, a), copy(to, b));
             to.binary(op, a, b)
         }
         Expr::Compare(op, a, b) => {
-            let (a, b) = (copy(to, from, symbols, a), copy(to, from, symbols, b));
+            let (a, b) = (copy(to, a), copy(to, b));
             to.compare(op, a, b)
         }
         Expr::Not(a) => {
-            let a = copy(to, from, symbols, a);
+            let a = copy(to, a);
             to.not(a)
         }
         Expr::Cast(a) => {
-            let a = copy(to, from, symbols, a);
+            let a = copy(to, a);
             to.cast(dtype, a)
         }
         Expr::Select(c, a, b) | Expr::IfThenElse(c, a, b) => {
-            let (c, a, b) = (copy(to, from, symbols, c), copy(to, from, symbols, a), copy(to, from, symbols, b));
+            let (c, a, b) = (copy(to, c), copy(to, a), copy(to, b));
             to.select(c, a, b)
         }
         Expr::Call(function, args) => {
-            let args: Vec<ExprId> = from.list(args).to_vec().iter().map(|&a| copy(to, from, symbols, a)).collect();
+            let args: Vec<ExprId> = from.list(args).to_vec().iter().map(|&a| copy(to, a)).collect();
             to.call(function, &args)
         }
         other @ (Expr::Str(_)

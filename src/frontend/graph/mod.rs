@@ -27,6 +27,7 @@
 //!
 //! `te`, which comes before, makes the prim_funcs of operators; `script` reads and prints graphs; `model` runs them.
 
+pub mod apply;
 pub mod constant;
 pub mod constness;
 pub mod distinct;

@@ -29,17 +29,19 @@
 //! assert!(text.contains("D[v_i0, v_i1] = T.max(C[v_i0, v_i1], T.float32(0.0))"), "{text}");
 //! ```
 //!
-//! Extents are expressions of type `int64`, so that they may be symbols ([`Te::symbol`]). The text of tensor expressions, which
-//! `script` reads, is another front end to this interface.
+//! Extents are expressions, so that they may be symbols ([`Te::symbol`]). Lowerings of graph operators use this interface, and
+//! so do the texts that `te_function` reads.
 //!
 //! | file | content |
 //! | --- | --- |
 //! | this one | stages |
+//! | [`definition`] | stages that expressions of named axes define |
 //! | [`reducer`] | what reductions combine by, also several values at once |
 //! | [`sequential`] | stages whose elements depend on others of the same tensor |
 //! | [`statements`] | stages that are statements |
 //! | [`prim_func`] | the function of the stages |
 
+mod definition;
 mod prim_func;
 mod reducer;
 mod sequential;
@@ -47,14 +49,17 @@ mod statements;
 #[cfg(test)]
 mod tests;
 
+pub use definition::{Combiner, DefinitionAxis};
+pub use prim_func::Parameter;
 pub use reducer::Reducer;
-pub(crate) use reducer::least;
+pub use reducer::{greatest, least};
 pub use statements::{Statements, Written};
 
+use crate::arith::Analyzer;
 use crate::ir::{Arena, AttrValue, Body, Buffer, BufferId, DType, ExprId, Func, IterKind, Stmt, Symbol, VarId};
 use std::ops::{Deref, DerefMut};
 
-/// The type of extents and indices.
+/// The type of extents and indices, unless [`Te::set_index_type`] chooses another one.
 pub const INDEX: DType = DType::Int64;
 
 /// A tensor of a [`Te`].
@@ -64,6 +69,10 @@ pub struct Tensor(u32);
 /// A collection of stages.
 pub struct Te {
     func: Func,
+    /// The type of constant extents and indices.
+    index: DType,
+    /// Whether elements are simplified.
+    simplify: bool,
     tensors: Vec<TensorData>,
     stages: Vec<Stage>,
 }
@@ -90,12 +99,22 @@ struct Stage {
     copy: Option<(Vec<Axis>, Body)>,
     /// The memory of one instance, if the stage is statements.
     locals: Option<Vec<BufferId>>,
+    /// Further blocks in the loops of this one.
+    siblings: Vec<Sibling>,
+}
+
+/// A block in the loops of another one, with iteration variables of the same ranges.
+struct Sibling {
+    name: Symbol,
+    iter_vars: Vec<VarId>,
+    body: Body,
 }
 
 /// A loop of a stage, and the iteration variable that is bound to it.
 struct Axis {
     loop_var: VarId,
     iter_var: VarId,
+    min: ExprId,
     extent: ExprId,
     kind: IterKind,
 }
@@ -123,12 +142,35 @@ impl DerefMut for Te {
 impl Te {
     /// Without stages.
     pub fn new() -> Te {
-        Te { func: Func::new("main"), tensors: Vec::new(), stages: Vec::new() }
+        Te { func: Func::new("main"), index: INDEX, simplify: false, tensors: Vec::new(), stages: Vec::new() }
+    }
+
+    /// The type of constant extents and indices.
+    pub fn index_type(&self) -> DType {
+        self.index
+    }
+
+    /// Makes constant extents and indices from now on have this type.
+    pub fn set_index_type(&mut self, dtype: DType) {
+        self.index = dtype;
+    }
+
+    /// Simplifies the elements of stages from now on, as TVM's `te.create_prim_func` does: without knowing the ranges of indices.
+    pub fn simplify_elements(&mut self) {
+        self.simplify = true;
+    }
+
+    fn simplified(&mut self, value: ExprId) -> ExprId {
+        match self.simplify {
+            true => Analyzer::new().simplify(&mut self.func.arena, value),
+            false => value,
+        }
     }
 
     /// A constant extent or index.
     pub fn extent(&mut self, n: i64) -> ExprId {
-        self.int(n, INDEX)
+        let index = self.index;
+        self.int(n, index)
     }
 
     /// Constant extents or indices.
@@ -138,7 +180,8 @@ impl Te {
 
     /// A symbolic extent. Its value follows from the shape of an argument when the function is called.
     pub fn symbol(&mut self, name: &str) -> ExprId {
-        self.new_var_expr(name, INDEX).1
+        let index = self.index;
+        self.new_var_expr(name, index).1
     }
 
     /// An argument.
@@ -156,6 +199,7 @@ impl Te {
         let mut axes = self.axes("i", shape, IterKind::Spatial);
         let indices = self.indices(&axes);
         let value = element(self, &indices);
+        let value = self.simplified(value);
         let tensor = self.tensor(name, self.dtype(value), shape, Some(self.stages.len()));
         self.point_of_rank_0(&mut axes, shape);
         let body = [self.store(tensor, &indices, value)].into_iter().collect();
@@ -201,7 +245,8 @@ impl Te {
         let indices = self.indices(&axes);
         let reduced = self.axes("k", domain, IterKind::Reduce);
         let steps = self.indices(&reduced);
-        let values = element(self, &indices, &steps);
+        let values: Vec<ExprId> =
+            element(self, &indices, &steps).into_iter().map(|value| self.simplified(value)).collect();
         assert_eq!(values.len(), reducer.n_values(), "the reducer combines as many values");
         let tensors: Vec<Tensor> = (values.iter().enumerate())
             .map(|(i, &value)| {
@@ -271,7 +316,8 @@ impl Te {
             let ty = self.dtype(extent);
             let loop_var = self.new_var(name.as_str(), ty);
             let iter_var = self.new_var(format!("v_{name}").as_str(), ty);
-            Axis { loop_var, iter_var, extent, kind }
+            let min = self.int(0, ty);
+            Axis { loop_var, iter_var, min, extent, kind }
         };
         extents.iter().enumerate().map(&mut axis).collect()
     }
@@ -283,10 +329,10 @@ impl Te {
     /// The block of a tensor without dimensions has one iteration variable, as in TVM.
     fn point_of_rank_0(&mut self, axes: &mut Vec<Axis>, shape: &[ExprId]) {
         if shape.is_empty() {
-            let extent = self.extent(1);
-            let loop_var = self.new_var("i", INDEX);
-            let iter_var = self.new_var("vi", INDEX);
-            axes.push(Axis { loop_var, iter_var, extent, kind: IterKind::Spatial });
+            let (min, extent) = (self.extent(0), self.extent(1));
+            let index = self.index;
+            let (loop_var, iter_var) = (self.new_var("i", index), self.new_var("vi", index));
+            axes.push(Axis { loop_var, iter_var, min, extent, kind: IterKind::Spatial });
         }
     }
 
@@ -349,6 +395,7 @@ impl Te {
             rank_0,
             copy: None,
             locals: None,
+            siblings: Vec::new(),
         });
     }
 }

@@ -70,7 +70,7 @@ fn first_of_best(te: &mut Te, better: CmpOp, so_far: &[ExprId], new: &[ExprId]) 
 }
 
 /// The least finite value of a type.
-pub(crate) fn least(te: &mut Te, dtype: DType) -> ExprId {
+pub fn least(te: &mut Te, dtype: DType) -> ExprId {
     match dtype.min_value() {
         Ok(v) => te.int(v, dtype),
         Err(v) => te.float(v, dtype),
@@ -78,7 +78,7 @@ pub(crate) fn least(te: &mut Te, dtype: DType) -> ExprId {
 }
 
 /// The greatest finite value of a type.
-pub(crate) fn greatest(te: &mut Te, dtype: DType) -> ExprId {
+pub fn greatest(te: &mut Te, dtype: DType) -> ExprId {
     match dtype.max_value() {
         Ok(v) => te.int(v, dtype),
         Err(v) => te.float(v, dtype),

@@ -1,6 +1,6 @@
 //! Stages that are statements, for what formulas of elements cannot say, such as sorting.
 
-use super::{INDEX, Stage, Te, Tensor};
+use super::{Stage, Te, Tensor};
 use crate::ir::visit::{for_each_own_expr, for_each_subexpr};
 use crate::ir::{
     Annotations, BlockId, Body, BufferId, BufferRegion, DType, Expr, ExprId, ExprList, Func, IterKind, Loop, LoopKind,
@@ -64,6 +64,7 @@ impl Te {
             rank_0,
             copy: None,
             locals,
+            siblings: Vec::new(),
         });
         tensors
     }
@@ -81,7 +82,7 @@ impl Statements<'_> {
 
     /// An integer in memory of the block's instance, with its first value.
     pub fn counter(&mut self, name: &str, value: ExprId) -> Tensor {
-        let counter = self.local(name, INDEX, &[]);
+        let counter = self.local(name, self.index_type(), &[]);
         self.set(counter, &[], value);
         counter
     }

@@ -193,6 +193,28 @@ impl DType {
         }
     }
 
+    /// The type to which TVM converts the operands of an arithmetic operator (`BinaryOpMatchTypes`).
+    pub fn common(self, other: DType) -> DType {
+        let (a, b) = (self, other);
+        // There, `bfloat16` is a kind of its own: weaker than the other floats.
+        let is_float = |t: DType| t.is_float() && !matches!(t, DType::BFloat16 | DType::Float8(_));
+        let wider = if a.bits() < b.bits() { b } else { a };
+        match (a, b) {
+            _ if a == b => a,
+            _ if is_float(a) && is_float(b) => wider,
+            _ if is_float(b) => b,
+            _ if is_float(a) => a,
+            (DType::BFloat16, _) | (_, DType::BFloat16) => DType::BFloat16,
+            (DType::Float8(_), _) => a,
+            (_, DType::Float8(_)) => b,
+            (DType::Bool, other) | (other, DType::Bool) => other,
+            // If the widths are equal, the unsigned type.
+            _ if a.bits() == b.bits() && a.is_uint() => a,
+            _ if a.bits() == b.bits() => b,
+            _ => wider,
+        }
+    }
+
     /// The smallest finite value, as `T.min_value` gives it: an integer's as `Ok`, a float's as `Err`.
     pub fn min_value(self) -> Result<i64, f64> {
         match self {
@@ -390,5 +412,24 @@ mod tests {
             assert!(t == DType::Float64 || t.round(between) != between, "{t}");
         }
         assert_eq!((DType::Int8.half_ulp(), DType::Bool.significant_bits()), (0.0, None));
+    }
+
+    #[test]
+    fn common_types_are_those_of_tvm() {
+        use DType::*;
+        for (a, b, expected) in [
+            (Float16, Float32, Float32),
+            (BFloat16, Float16, Float16),
+            (Int32, BFloat16, BFloat16),
+            (Int32, Int64, Int64),
+            (UInt8, Int8, UInt8),
+            (UInt8, Int32, Int32),
+            (UInt32, Int8, UInt32),
+            (Bool, Int32, Int32),
+            (Int64, Float16, Float16),
+        ] {
+            assert_eq!(a.common(b), expected, "{a} {b}");
+            assert_eq!(b.common(a), expected, "{b} {a}");
+        }
     }
 }

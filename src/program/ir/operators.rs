@@ -294,6 +294,20 @@ impl Arena {
         }
     }
 
+    /// A conversion, folded for constants as TVM's `cast` does: float constants become booleans, and integers if they fit.
+    pub fn converted(&mut self, dtype: DType, e: ExprId) -> ExprId {
+        let from = self.dtype(e);
+        let Some(v) = self.as_float(e).map(|v| from.round(v)) else { return self.cast(dtype, e) };
+        let as_int = |to| scalar::cast(from, to, Const::Float(v), &Exact).as_i64();
+        match dtype {
+            DType::Bool => self.int(as_int(dtype), dtype),
+            _ if dtype.is_integer() && v.abs() < 9e18 && as_int(dtype) == as_int(DType::Int64) => {
+                self.int(as_int(dtype), dtype)
+            }
+            _ => self.cast(dtype, e),
+        }
+    }
+
     /// The conversion as a node, even if [`Arena::cast`] would fold it.
     pub fn cast_unfolded(&mut self, dtype: DType, a: ExprId) -> ExprId {
         self.intern(Expr::Cast(a), self.ty(a).with_dtype(dtype))

@@ -1,11 +1,11 @@
 //! Python's built-in functions that texts may use.
 
+use super::Library;
 use super::eval::index_error;
 use super::failure::type_error;
 use super::operators::undefined;
 use super::run::{Result, Run, ValueOf};
 use super::value::{Value, range_len};
-use super::Library;
 use crate::diagnostic::{Diagnostic, Span};
 use crate::ir::BinOp;
 use crate::script::python::BinaryOp;

@@ -15,14 +15,12 @@ pub(crate) struct Arguments<V> {
     pub positional: Vec<(Value<V>, Span)>,
     /// Those by name: the name, its place, the value and the place of that.
     pub keywords: Vec<(Box<str>, Span, Value<V>, Span)>,
-    /// The parentheses and their contents.
-    pub span: Span,
 }
 
 impl<V> Arguments<V> {
     /// Arguments by position, which all have the place of the call.
     pub(crate) fn positional(values: Vec<Value<V>>, span: Span) -> Arguments<V> {
-        Arguments { positional: values.into_iter().map(|v| (v, span)).collect(), keywords: Vec::new(), span }
+        Arguments { positional: values.into_iter().map(|v| (v, span)).collect(), keywords: Vec::new() }
     }
 }
 
@@ -34,7 +32,7 @@ impl<'a, L: Library> Run<'a, L> {
         for (name, at, value) in &args.keywords {
             keywords.push((name.clone(), *at, self.eval(value)?, value.span));
         }
-        Ok(Arguments { positional: values.into_iter().zip(spans).collect(), keywords, span: args.span })
+        Ok(Arguments { positional: values.into_iter().zip(spans).collect(), keywords })
     }
 
     /// The values of items, each with its place; starred ones are spread.
@@ -54,7 +52,12 @@ impl<'a, L: Library> Run<'a, L> {
     }
 
     /// A function as a value, with the present values of variables around it.
-    pub(super) fn closure(&mut self, function: usize, captured: &[(usize, usize)], span: Span) -> Result<ValueOf<L>, L> {
+    pub(super) fn closure(
+        &mut self,
+        function: usize,
+        captured: &[(usize, usize)],
+        span: Span,
+    ) -> Result<ValueOf<L>, L> {
         self.step(captured.len(), span)?;
         // A variable that has no value yet is one that the function itself may define later: it is missed where it is used.
         let captured: Vec<(usize, ValueOf<L>)> =

@@ -175,8 +175,6 @@ pub(crate) struct CallArgs<C> {
     pub positional: Vec<Item<C>>,
     /// Those by name.
     pub keywords: Vec<(Box<str>, Span, Expr<C>)>,
-    /// The parentheses and their contents.
-    pub span: Span,
 }
 
 /// Changes of a list.

@@ -194,7 +194,12 @@ impl<'a, 'o, 'e, C: Vocabulary> Compiler<'a, 'o, 'e, C> {
     }
 
     /// Compiles the parameters and the statements of a function, whose scope stays open.
-    fn open(&mut self, params: &[Param<'a>], rest: Option<Ident<'a>>, body: &[Stmt<'a>]) -> (Params<C>, Vec<code::Stmt<C>>) {
+    fn open(
+        &mut self,
+        params: &[Param<'a>],
+        rest: Option<Ident<'a>>,
+        body: &[Stmt<'a>],
+    ) -> (Params<C>, Vec<code::Stmt<C>>) {
         let names: Vec<&str> = params.iter().map(|p| p.name.name).chain(rest.map(|r| r.name)).collect();
         let params = params.iter().map(|p| (p.name.name.into(), p.default.as_ref().map(|d| self.default(d)))).collect();
         self.scopes.push(Scope::new(self.outside, &names, body));
@@ -263,7 +268,7 @@ impl<'a, 'o, 'e, C: Vocabulary> Compiler<'a, 'o, 'e, C> {
 
     /// Compiles the arguments of a call.
     pub(crate) fn call_args(&mut self, call: &python::Call<'a>) -> CallArgs<C> {
-        CallArgs { positional: self.items(&call.args), keywords: self.keywords(call), span: call.args_span }
+        CallArgs { positional: self.items(&call.args), keywords: self.keywords(call) }
     }
 
     /// Reports a construct that is not supported.

@@ -306,7 +306,12 @@ impl<'a, C: Vocabulary> Compiler<'a, '_, '_, C> {
         }
     }
 
-    fn call_method(&mut self, of: &python::Expr<'a>, method: python::Ident<'a>, call: &python::Call<'a>) -> ExprKind<C> {
+    fn call_method(
+        &mut self,
+        of: &python::Expr<'a>,
+        method: python::Ident<'a>,
+        call: &python::Call<'a>,
+    ) -> ExprKind<C> {
         if let python::ExprKind::Name(name) = &of.kind
             && self.first_parameter != Some(*name)
             && let Some(Meaning::Local(variable)) = self.find(name)

@@ -1,10 +1,10 @@
 //! Evaluates the expressions of a text.
 
+use super::Library;
 use super::code::{Clause, Expr, ExprKind, Item};
 use super::failure::{Failure, type_error};
 use super::run::{Result, Run, ValueOf};
 use super::value::{Value, range_items, range_len};
-use super::Library;
 use crate::diagnostic::{Diagnostic, Span};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -172,7 +172,13 @@ impl<'a, L: Library> Run<'a, L> {
     }
 
     /// `value[at]`
-    pub(crate) fn item(&mut self, value: &ValueOf<L>, at: &ValueOf<L>, at_span: Span, of: Span) -> Result<ValueOf<L>, L> {
+    pub(crate) fn item(
+        &mut self,
+        value: &ValueOf<L>,
+        at: &ValueOf<L>,
+        at_span: Span,
+        of: Span,
+    ) -> Result<ValueOf<L>, L> {
         if let (Value::Dict(items), Value::Str(key)) = (value, at) {
             let found = items.iter().find(|(k, _)| k == key).map(|(_, v)| v.clone());
             return found.ok_or_else(|| index_error(at_span, format!("the dictionary has no key `{key}`")));
@@ -207,7 +213,12 @@ impl<'a, L: Library> Run<'a, L> {
         })
     }
 
-    fn slice(&mut self, of: &'a Expr<L::Code>, parts: &'a [Option<Expr<L::Code>>; 3], span: Span) -> Result<ValueOf<L>, L> {
+    fn slice(
+        &mut self,
+        of: &'a Expr<L::Code>,
+        parts: &'a [Option<Expr<L::Code>>; 3],
+        span: Span,
+    ) -> Result<ValueOf<L>, L> {
         let value = self.eval(of)?;
         let mut bounds = [None; 3];
         for (bound, part) in bounds.iter_mut().zip(parts) {
@@ -252,7 +263,12 @@ impl<'a, L: Library> Run<'a, L> {
         L::attribute(self, &value, name, span)
     }
 
-    fn comprehension(&mut self, element: &'a Expr<L::Code>, clauses: &'a [Clause<L::Code>], out: &mut Vec<ValueOf<L>>) -> Result<(), L> {
+    fn comprehension(
+        &mut self,
+        element: &'a Expr<L::Code>,
+        clauses: &'a [Clause<L::Code>],
+        out: &mut Vec<ValueOf<L>>,
+    ) -> Result<(), L> {
         let Some((clause, rest)) = clauses.split_first() else {
             out.push(self.eval(element)?);
             return Ok(());
@@ -300,4 +316,3 @@ impl<'a, L: Library> Run<'a, L> {
         Ok(Value::Str(text.into()))
     }
 }
-

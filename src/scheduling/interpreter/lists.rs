@@ -1,9 +1,9 @@
 //! Changes of lists.
 
+use super::Library;
 use super::code::{Change, Expr};
 use super::eval::index_error;
 use super::failure::type_error;
-use super::Library;
 use super::run::{Result, Run, ValueOf};
 use super::value::{Sequence, Value};
 use crate::diagnostic::{Diagnostic, Span};
@@ -37,7 +37,13 @@ impl<'a, L: Library> Run<'a, L> {
         }
     }
 
-    pub(crate) fn change(&mut self, variable: usize, change: Change, args: &'a [Expr<L::Code>], span: Span) -> Result<ValueOf<L>, L> {
+    pub(crate) fn change(
+        &mut self,
+        variable: usize,
+        change: Change,
+        args: &'a [Expr<L::Code>],
+        span: Span,
+    ) -> Result<ValueOf<L>, L> {
         let mut values = args.iter().map(|a| self.eval(a)).collect::<Result<Vec<ValueOf<L>>, L>>()?;
         let extra = match change {
             Change::Extend => self.iterate(values.swap_remove(0), args[0].span)?,

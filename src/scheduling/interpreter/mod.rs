@@ -38,7 +38,7 @@ pub(crate) mod value;
 
 pub use failure::Failure;
 pub(crate) use failure::type_error;
-pub(crate) use run::{Result, Run, ValueOf};
+pub(crate) use run::{Result, Run};
 pub(crate) use value::Value;
 
 use crate::diagnostic::Span;
@@ -90,11 +90,8 @@ pub(crate) trait Vocabulary: Debug + Send + Sync + Sized + 'static {
     fn attribute_of_first(name: &str) -> Option<Option<String>>;
 
     /// A lambda: a function ([`Compiler::closure`]), or a formula of its parameters.
-    fn lambda<'a>(
-        compiler: &mut Compiler<'a, '_, '_, Self>,
-        lambda: &python::Lambda<'a>,
-        span: Span,
-    ) -> ExprKind<Self>;
+    fn lambda<'a>(compiler: &mut Compiler<'a, '_, '_, Self>, lambda: &python::Lambda<'a>, span: Span)
+    -> ExprKind<Self>;
 
     /// A call of a built-in function inside a formula, if the library gives it another meaning there.
     fn builtin_in_formula<'a>(

@@ -1,10 +1,10 @@
 //! Operators on Python's values. Where a value of the library is involved, the library is asked first.
 
+use super::Library;
 use super::code::Expr;
 use super::failure::{Failure, type_error};
 use super::run::{Result, Run, ValueOf};
 use super::value::Value;
-use super::Library;
 use crate::diagnostic::{Diagnostic, Span};
 use crate::script::python::{BinaryOp, CompareOp};
 use std::cmp::Ordering;

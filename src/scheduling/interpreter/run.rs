@@ -1,10 +1,10 @@
 //! Runs the statements of a text.
 
+use super::Library;
 use super::builtin::Builtin;
 use super::code::{Function, Stmt, StmtKind, Target, TargetKind};
 use super::failure::{Failure, type_error};
 use super::value::{Value, range_items, range_len};
-use super::Library;
 use crate::diagnostic::{Diagnostic, Span};
 use std::rc::Rc;
 
@@ -92,7 +92,12 @@ impl<'a, L: Library> Run<'a, L> {
     }
 
     /// Calls another function of the text with these variables.
-    pub(crate) fn call(&mut self, function: &'a Function<L::Code>, locals: Vec<Option<ValueOf<L>>>, span: Span) -> Result<ValueOf<L>, L> {
+    pub(crate) fn call(
+        &mut self,
+        function: &'a Function<L::Code>,
+        locals: Vec<Option<ValueOf<L>>>,
+        span: Span,
+    ) -> Result<ValueOf<L>, L> {
         if self.depth == MAX_CALLS {
             let message = format!("functions call each other more than {MAX_CALLS} levels deep");
             return Err(Diagnostic::error_at("limit", span, message).into());

@@ -82,8 +82,11 @@ impl<'a> Run<'a, '_> {
             _ => return self.library.schedule.execute(kind, args, decision).map_err(|e| refused(span, e)),
         };
         let decision = recorded.take(span)?;
-        let outputs =
-            self.library.schedule.execute(kind, args, Some(decision)).map_err(|e| recorded.blame(refused(span, e), span))?;
+        let outputs = self
+            .library
+            .schedule
+            .execute(kind, args, Some(decision))
+            .map_err(|e| recorded.blame(refused(span, e), span))?;
         let used = self.library.schedule.trace().insts.last().and_then(|inst| inst.decision.as_ref());
         recorded.check_used(used, span)?;
         Ok(outputs)
@@ -192,9 +195,11 @@ impl<'a> Run<'a, '_> {
                 _ => Err(fail(self, "a function such as `lambda i, j: ((i - 1, i + 1), j)`").into()),
             },
             Ty::PadValue => match value {
-                Value::Own(Own::Lambda(_)) | Value::Int(_) | Value::Float(_) | Value::Bool(_) | Value::Own(Own::Typed(..)) => {
-                    Ok(plain(value))
-                }
+                Value::Own(Own::Lambda(_))
+                | Value::Int(_)
+                | Value::Float(_)
+                | Value::Bool(_)
+                | Value::Own(Own::Typed(..)) => Ok(plain(value)),
                 _ => Err(fail(self, "a number or a function of indices").into()),
             },
             Ty::Value => match to_arg(value) {
@@ -331,8 +336,12 @@ impl<'a> Run<'a, '_> {
         match (which, &value) {
             (Special::Get, Value::Own(Own::Rv(rv))) => match self.library.schedule.value(*rv) {
                 Ok(RvValue::Int(v)) => Ok(Value::Int(v)),
-                Ok(RvValue::Block(f, b)) if self.library.schedule.func(f).is_alive(b.stmt()) => Ok(Value::Own(Own::View(*rv))),
-                Ok(RvValue::Loop(f, l)) if self.library.schedule.func(f).is_alive(l.stmt()) => Ok(Value::Own(Own::View(*rv))),
+                Ok(RvValue::Block(f, b)) if self.library.schedule.func(f).is_alive(b.stmt()) => {
+                    Ok(Value::Own(Own::View(*rv)))
+                }
+                Ok(RvValue::Loop(f, l)) if self.library.schedule.func(f).is_alive(l.stmt()) => {
+                    Ok(Value::Own(Own::View(*rv)))
+                }
                 _ => Err(type_error(arg.span, "the loop or block no longer exists, or is at no place")),
             },
             (Special::Get, v) if v.int(&self.library).is_some() => {
@@ -367,7 +376,6 @@ impl<'a> Run<'a, '_> {
             }
         }
     }
-
 }
 
 fn is_number(run: &Run<'_, '_>, value: &Value) -> bool {

@@ -190,9 +190,7 @@ impl Library for Scheduling<'_> {
         Ok(match code {
             Code::Lambda(l) => Value::Own(Own::Lambda(Arc::new(lambda::evaluate(run, l)?))),
             Code::Typed(dtype, value) => match run.eval(value)? {
-                v @ (Value::Int(_) | Value::Float(_) | Value::Bool(_)) => {
-                    Value::Own(Own::Typed(*dtype, Box::new(v)))
-                }
+                v @ (Value::Int(_) | Value::Float(_) | Value::Bool(_)) => Value::Own(Own::Typed(*dtype, Box::new(v))),
                 other => {
                     let found = other.describe(&run.library);
                     return Err(type_error(value.span, format!("expected a constant number, found {found}")));

@@ -53,8 +53,8 @@ use crate::interpreter::code::Function;
 use crate::interpreter::compile::{Program, Text};
 use crate::schedule::error::ScheduleError;
 use crate::schedule::{Schedule, render};
-use crate::script::python::{self, Ident, StmtKind};
 use crate::script::Dialect;
+use crate::script::python::{self, Ident, StmtKind};
 use code::Code;
 use decisions::Decisions;
 use library::Scheduling;
@@ -136,7 +136,8 @@ impl ScheduleFunction {
     }
 
     fn run(&self, schedule: &mut Schedule, decisions: Option<Decisions>) -> Result<(), FunctionError> {
-        let mut run = library::Run::new(Scheduling::new(schedule, decisions), &self.program.functions, &self.program.module);
+        let mut run =
+            library::Run::new(Scheduling::new(schedule, decisions), &self.program.functions, &self.program.module);
         run.body()?;
         run.globals = std::mem::take(&mut run.locals);
         let main = self.main();
@@ -176,10 +177,15 @@ fn mentions_schedule(text: &str) -> bool {
 
 /// Compiles the statements of a file. The schedule function is the one called `name`, else the last one; without any
 /// function, the statements themselves.
-fn compiled(text: &str, stmts: &[python::Stmt<'_>], name: Option<&str>) -> Result<(Program<Code>, usize), Vec<Diagnostic>> {
+fn compiled(
+    text: &str,
+    stmts: &[python::Stmt<'_>],
+    name: Option<&str>,
+) -> Result<(Program<Code>, usize), Vec<Diagnostic>> {
     let parts = Text::of(stmts);
     let mut errors = Vec::new();
-    let finished = |program, main, errors: Vec<Diagnostic>| if errors.is_empty() { Ok((program, main)) } else { Err(errors) };
+    let finished =
+        |program, main, errors: Vec<Diagnostic>| if errors.is_empty() { Ok((program, main)) } else { Err(errors) };
     let Some(last) = parts.definitions.len().checked_sub(1) else {
         if let Some(name) = name {
             return Err(vec![Diagnostic::error("unknown-function", format!("the text defines no function `{name}`"))]);

@@ -167,7 +167,9 @@ impl Vocabulary for Code {
         let mut take = |i: usize| std::mem::replace(&mut args[i], Expr { kind: ExprKind::None, span });
         let kind = match (operator, name) {
             (Some(op), _) if n == 2 => ExprKind::Own(Code::Arithmetic(op, Box::new([take(0), take(1)]))),
-            (None, "if_then_else" | "Select") if n == 3 => ExprKind::Own(Code::IfThenElse(Box::new([take(0), take(1), take(2)]))),
+            (None, "if_then_else" | "Select") if n == 3 => {
+                ExprKind::Own(Code::IfThenElse(Box::new([take(0), take(1), take(2)])))
+            }
             (None, "And" | "all") if n > 0 => ExprKind::And(args),
             (None, "Or" | "any") if n > 0 => ExprKind::Or(args),
             (None, "IntImm" | "FloatImm") if n == 2 => match (&take(0).kind, take(1)) {
@@ -238,7 +240,15 @@ impl Vocabulary for Code {
                 }
             }
             let (name, args_span) = (method.span, call.args_span);
-            return ExprKind::Own(Code::Method(Box::new(Method { receiver, kind, args, keywords, bound, name, args_span })));
+            return ExprKind::Own(Code::Method(Box::new(Method {
+                receiver,
+                kind,
+                args,
+                keywords,
+                bound,
+                name,
+                args_span,
+            })));
         }
         let special = match method.name {
             "get" => Some(Special::Get),
@@ -291,4 +301,3 @@ fn index_map<'a>(compiler: &mut Compiler<'a, '_, '_, Code>, call: &python::Call<
         }
     }
 }
-

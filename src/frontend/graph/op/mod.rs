@@ -85,6 +85,8 @@ pub const GROUPS: &[Group] = &[
     ("Losses and gradients", loss::OPERATORS),
 ];
 
+pub(crate) use pad::{of_type, padded};
+
 /// All operators.
 pub fn all() -> impl Iterator<Item = &'static Operator> {
     GROUPS.iter().flat_map(|(_, operators)| operators.iter())

@@ -108,7 +108,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 const MODES: [&str; 4] = ["constant", "reflect", "replicate", "circular"];
 
 /// A tensor with a value added before and after each dimension. Negative widths take elements away.
-pub(super) fn padded(te: &mut Te, name: &str, data: Tensor, before: &[i64], after: &[i64], value: ExprId) -> Tensor {
+pub(crate) fn padded(te: &mut Te, name: &str, data: Tensor, before: &[i64], after: &[i64], value: ExprId) -> Tensor {
     let from = te.shape(data).to_vec();
     let shape: Vec<ExprId> =
         from.iter().zip(before.iter().zip(after)).map(|(&e, (b, a))| te.add_const(e, b + a)).collect();
@@ -179,7 +179,7 @@ fn reflected(te: &mut Te, at: ExprId, extent: ExprId) -> ExprId {
 }
 
 /// A constant of a type.
-pub(super) fn of_type(te: &mut Te, value: f64, dtype: DType) -> ExprId {
+pub(crate) fn of_type(te: &mut Te, value: f64, dtype: DType) -> ExprId {
     match dtype.is_float() {
         true => te.float(value, dtype),
         false => te.int(value as i64, dtype),

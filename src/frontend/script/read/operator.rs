@@ -7,8 +7,7 @@
 use super::func::FuncReader;
 use super::value::Value;
 use crate::diagnostic::{Diagnostic, Span};
-use crate::ir::scalar::{self, Exact};
-use crate::ir::{Arena, BinOp, CmpOp, Const, DType, ExprId, Intrinsic};
+use crate::ir::{BinOp, CmpOp, Const, DType, ExprId, Intrinsic};
 use crate::script::python::{BinaryOp, CompareOp, Expr, LogicalOp, UnaryOp};
 
 /// A value and its place.
@@ -309,54 +308,14 @@ impl<'a> FuncReader<'a, '_> {
                 return self.fail(Diagnostic::error_at("type-mismatch", span, message));
             }
         }
-        let common = common_type(tx, ty);
+        let common = tx.common(ty);
         let (x, y) = (self.cast(common, x), self.cast(common, y));
         self.equal_lanes(x, y, sa.to(sb))
     }
 
     /// A conversion, folded for constants.
     pub(super) fn cast(&mut self, dtype: DType, e: ExprId) -> ExprId {
-        cast(&mut self.func.arena, dtype, e)
-    }
-}
-
-/// A conversion, folded for constants as TVM's `cast` does: float constants become booleans, and integers if they fit.
-fn cast(arena: &mut Arena, dtype: DType, e: ExprId) -> ExprId {
-    let from = arena.dtype(e);
-    let Some(v) = arena.as_float(e).map(|v| from.round(v)) else { return arena.cast(dtype, e) };
-    let as_int = |to| scalar::cast(from, to, Const::Float(v), &Exact).as_i64();
-    match dtype {
-        DType::Bool => arena.int(as_int(dtype), dtype),
-        _ if dtype.is_integer() && v.abs() < 9e18 && as_int(dtype) == as_int(DType::Int64) => {
-            arena.int(as_int(dtype), dtype)
-        }
-        _ => arena.cast(dtype, e),
-    }
-}
-
-/// The type to which TVM converts the operands of an arithmetic operator (`BinaryOpMatchTypes`).
-pub(super) fn common_type(a: DType, b: DType) -> DType {
-    // There, `bfloat16` is a kind of its own: weaker than the other floats.
-    let is_float = |t: DType| t.is_float() && !matches!(t, DType::BFloat16 | DType::Float8(_));
-    let wider = if a.bits() < b.bits() { b } else { a };
-    match (a, b) {
-        _ if a == b => a,
-        _ if is_float(a) && is_float(b) => wider,
-        _ if is_float(b) => b,
-        _ if is_float(a) => a,
-        (DType::BFloat16, _) | (_, DType::BFloat16) => DType::BFloat16,
-        (DType::Float8(_), _) => a,
-        (_, DType::Float8(_)) => b,
-        (DType::Bool, other) | (other, DType::Bool) => other,
-        // If the widths are equal, the unsigned type.
-        _ if a.bits() == b.bits() => {
-            if a.is_uint() {
-                a
-            } else {
-                b
-            }
-        }
-        _ => wider,
+        self.func.arena.converted(dtype, e)
     }
 }
 
@@ -458,24 +417,5 @@ mod tests {
         }
         assert_eq!(check(BinaryOp::FloorDiv, 1, 0), None);
         assert_eq!(check(BinaryOp::Pow, 10, 10_000), None);
-    }
-
-    #[test]
-    fn common_types_are_those_of_tvm() {
-        use DType::*;
-        for (a, b, expected) in [
-            (Float16, Float32, Float32),
-            (BFloat16, Float16, Float16),
-            (Int32, BFloat16, BFloat16),
-            (Int32, Int64, Int64),
-            (UInt8, Int8, UInt8),
-            (UInt8, Int32, Int32),
-            (UInt32, Int8, UInt32),
-            (Bool, Int32, Int32),
-            (Int64, Float16, Float16),
-        ] {
-            assert_eq!(common_type(a, b), expected, "{a} {b}");
-            assert_eq!(common_type(b, a), expected, "{b} {a}");
-        }
     }
 }
