@@ -10,15 +10,27 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=src/export/support");
     println!("cargo::rerun-if-changed=src/compiler/codegen/runtime/math.rs");
     println!("cargo::rerun-if-changed=src/export/abi.rs");
+    println!("cargo::rerun-if-changed=src/export/ffi_abi.rs");
     println!("cargo::rerun-if-changed=Cargo.lock");
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let object = out.join("support.o");
+    export_symbols(&env::var("CARGO_CFG_TARGET_OS")?);
     let (os, arch) = (env::var("CARGO_CFG_TARGET_OS")?, env::var("CARGO_CFG_TARGET_ARCH")?);
     if os != "linux" || !matches!(arch.as_str(), "x86_64" | "aarch64") {
         fs::write(object, [])?;
         return Ok(());
     }
     compile(Path::new(&env::var("CARGO_MANIFEST_DIR")?), &out, &object)
+}
+
+/// Lets shared libraries that are loaded at run time find what `src/foreign/host.rs` defines for them in the executable.
+fn export_symbols(os: &str) {
+    if os != "linux" {
+        return;
+    }
+    for symbol in ["TVMFFIErrorSetRaisedFromCStr", "TVMFFIErrorSetRaisedFromCStrParts"] {
+        println!("cargo::rustc-link-arg=-Wl,--export-dynamic-symbol={symbol}");
+    }
 }
 
 /// Builds the support code as a package of its own, so that optimisation sees it and `libm` together.
@@ -30,7 +42,11 @@ fn compile(root: &Path, out: &Path, object: &Path) -> Result<(), Box<dyn Error>>
         copy(&file, &package.join("src").join(file.file_name().ok_or("a file has a name")?))?;
     }
     // Files that tvmr itself has as modules too.
-    for (file, module) in [("src/compiler/codegen/runtime/math.rs", "math.rs"), ("src/export/abi.rs", "abi.rs")] {
+    for (file, module) in [
+        ("src/compiler/codegen/runtime/math.rs", "math.rs"),
+        ("src/export/abi.rs", "abi.rs"),
+        ("src/export/ffi_abi.rs", "ffi_abi.rs"),
+    ] {
         copy(&root.join(file), &package.join("src").join(module))?;
     }
     let lock = fs::read_to_string(root.join("Cargo.lock"))?;

@@ -48,6 +48,7 @@ mod check;
 pub mod cli;
 pub mod database;
 pub mod export;
+mod foreign;
 pub mod model;
 pub mod perf;
 pub mod request;

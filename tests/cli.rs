@@ -12,6 +12,8 @@ mod emit;
 mod files;
 #[path = "cli/graph.rs"]
 mod graph;
+#[path = "cli/library.rs"]
+mod library;
 #[path = "cli/maintenance.rs"]
 mod maintenance;
 #[path = "cli/messages.rs"]

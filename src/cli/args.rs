@@ -79,7 +79,7 @@ pub(super) struct GraphFiles {
     /// Weights of a graph (`.safetensors` or `.npz`); the file beside the program with its name if left out
     #[arg(long, value_name = "FILE", help_heading = "Graphs")]
     pub weights: Option<PathBuf>,
-    /// File with functions that a graph calls by name; may be repeated
+    /// File with functions that a graph calls by name: prim_funcs, or a shared library by TVM-FFI's convention; may be repeated
     #[arg(long, value_name = "FILE", help_heading = "Graphs")]
     pub library: Vec<PathBuf>,
     /// Shape of an input of a graph, such as `x=1,3,224,224`, which gives its symbolic extents their values; may be repeated

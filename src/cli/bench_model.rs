@@ -59,7 +59,7 @@ struct Report {
     kernels: Vec<Kernel>,
 }
 
-/// A prim_func, with all its calls in one call of the model.
+/// A prim_func, or a function of a shared library, with all its calls in one call of the model.
 #[derive(Serialize, Debug)]
 struct Kernel {
     func: String,
@@ -68,6 +68,7 @@ struct Kernel {
     share: f64,
     gflops: Option<f64>,
     tuned: bool,
+    library: bool,
 }
 
 pub(super) fn run(args: &Args, global: &Global, program: Program, name: &str, console: Console) -> Done {
@@ -83,7 +84,7 @@ pub(super) fn run(args: &Args, global: &Global, program: Program, name: &str, co
     let failed = |e| failure(&program, name, e);
     let machine = |e: std::io::Error| Failure::Machine(format!("cannot start threads: {e}"), String::new());
     let clock = RealTimer::new(Arc::new(crate::stop::StopFlag::new())).map_err(machine)?;
-    let mut model = kernels.compile(&lowered, name, &setting).map_err(failed)?;
+    let mut model = kernels.compile(&lowered, name, &cx, &setting).map_err(failed)?;
     let compile_secs = clock.now().as_secs_f64();
 
     let (arrays, random_weights) = load_arrays(&program, &mut model, &kernels, &files, args.versions.seed, console)?;
@@ -166,17 +167,19 @@ fn report(
     setting: &Setting,
 ) -> Option<Report> {
     let whole = Summary::of(&times.calls)?;
-    let mut by_func: BTreeMap<Symbol, (usize, f64)> = BTreeMap::new();
+    // A prim_func and a function of a library may have one name.
+    let mut by_func: BTreeMap<(Symbol, bool), (usize, f64)> = BTreeMap::new();
     for (step, secs) in model.program().steps.iter().zip(&times.steps) {
-        let (calls, sum) = by_func.entry(step.func).or_default();
+        let (calls, sum) = by_func.entry((step.routine.name(), step.routine.prim_func().is_none())).or_default();
         *calls += 1;
         *sum += Summary::of(secs).map_or(0.0, |s| s.median);
     }
     let total: f64 = by_func.values().map(|(_, secs)| secs).sum();
     let mut all_flops = 0.0;
     let mut rows = Vec::with_capacity(by_func.len());
-    for (func, &(calls, secs)) in &by_func {
-        let flops = kernels.written(*func).map_or(0.0, |f| flops::work(f).flops) * calls as f64;
+    for (&(func, is_foreign), &(calls, secs)) in &by_func {
+        let written = kernels.written(func).filter(|_| !is_foreign);
+        let flops = written.map_or(0.0, |f| flops::work(f).flops) * calls as f64;
         all_flops += flops;
         rows.push(Kernel {
             func: func.to_string(),
@@ -184,7 +187,8 @@ fn report(
             us: secs * 1e6,
             share: if total > 0.0 { secs / total } else { 0.0 },
             gflops: rate(flops, secs),
-            tuned: kernels.is_tuned(*func),
+            tuned: !is_foreign && kernels.is_tuned(func),
+            library: is_foreign,
         });
     }
     rows.sort_by(|a, b| b.us.total_cmp(&a.us).then_with(|| a.func.cmp(&b.func)));
@@ -231,7 +235,7 @@ fn human(r: &Report, results: &str, profile: bool) -> String {
     let n_funcs = r.kernels.len();
     let _ = writeln!(
         text,
-        "\n  sum of its kernels: {}, {n_calls} call{} of {n_funcs} prim_func{}",
+        "\n  sum of its kernels: {}, {n_calls} call{} of {n_funcs} function{}",
         us(r.kernels_us),
         s(n_calls),
         s(n_funcs)
@@ -254,7 +258,12 @@ fn human(r: &Report, results: &str, profile: bool) -> String {
             us(k.us).to_string(),
             format!("{:.1} %", k.share * 100.0),
             k.gflops.map_or(String::new(), |g| format!("{g:.1}")),
-            if k.tuned { "best" } else { "as written" }.to_owned(),
+            match (k.library, k.tuned) {
+                (true, _) => "of a library",
+                (false, true) => "best",
+                (false, false) => "as written",
+            }
+            .to_owned(),
         ]
     };
     let lines: Vec<Vec<String>> = std::iter::once(head).chain(r.kernels.iter().take(shown).map(row)).collect();

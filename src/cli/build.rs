@@ -15,6 +15,7 @@ use super::versions::{Wanted, setting_of};
 use super::{Done, records, setting};
 use crate::export::{self, Body, File, Version};
 use crate::graph;
+use crate::ir::Symbol;
 use crate::ir::equal::Equality;
 use crate::model::Preparations;
 use crate::request::building::{self, Request};
@@ -307,12 +308,14 @@ fn graph_version(
 ) -> Result<(String, Version), Failure> {
     let name = graph.name.to_string();
     args.wanted().check_for_graph(&name)?;
-    let lowered = program.lowered(&program::library(&args.graph.library)?)?;
+    let cx = program::library(&args.graph.library)?;
+    let lowered = program.lowered(&cx)?;
     let mistakes = |found| Failure::from(program::mistakes(program, vec![found]));
     let function =
         lowered.graph(Some(&name))?.ok_or_else(|| Failure::Machine(format!("`{name}` is gone"), String::new()))?;
     let steps = graph::program::Program::of(function).map_err(mistakes)?;
     let kernels_of = graph::program::Kernels::of(&steps.steps);
+    check_foreign(&name, &kernels_of.foreign())?;
     let chosen = kernels_of.positions(lowered.module()).map_err(mistakes)?;
     let weights = known.weights.of(&steps)?;
     let mut kernels = Vec::new();
@@ -322,12 +325,24 @@ fn graph_version(
         }
     }
     let setting = setting::here(&args.machine, global, true, console)?;
-    let prepared = known.preparations.results(&lowered.graph_module(), &name, &setting, &weights);
+    let prepared = known.preparations.results(&lowered.graph_module(), &name, &cx.libraries, &setting, &weights);
     let prepared = prepared.map_err(|e| super::run_model::failure(program, &name, e))?;
     let graph = export::Graph::new(steps, kernels, &weights, &prepared);
     let body = Body::Graph(Arc::new(graph));
     let targets = export::Versions::of(setting.codegen(), global.isa.is_some());
     Ok((name, Version { sizes: Vec::new(), body, accesses: Vec::new(), targets, measured: None }))
+}
+
+/// Refuses a graph whose calls need functions of shared libraries: an object has only what tvmr compiles.
+fn check_foreign(graph: &str, names: &[Symbol]) -> Result<(), Failure> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
+    let message =
+        format!("`{graph}` calls {} of a shared library, whose code cannot be put into an object", names.join(", "));
+    let help = "define the functions as prim_funcs, in the module or in a file that `--library` names".to_owned();
+    Err(Failure::Usage(message, help))
 }
 
 /// The functions of a program with fixed extents, with their schedules. Names without a record are added to `missing`.

@@ -35,7 +35,7 @@ pub(super) fn compare(
         ModelError::Compile { .. } | ModelError::Failed { .. } => Failure::Negative(format!(
             "the results of `{name}` cannot be compared, since the graph as written does not run: {e}; `--no-check` leaves this out"
         )),
-        ModelError::Graph(_) | ModelError::NoFunction(_) | ModelError::Argument(_) | ModelError::Machine(_) => {
+        ModelError::Graph(_) | ModelError::NoFunction(_) | ModelError::Argument(_) | ModelError::Library(_) | ModelError::Machine(_) => {
             failure(program, name, e)
         }
     })

@@ -8,6 +8,7 @@ use super::records;
 use super::versions::Wanted;
 use crate::check::params;
 use crate::graph::constness::recurring_calls;
+use crate::graph::pass::Context;
 use crate::graph::program::{Place, Step};
 use crate::ir::{Func, Symbol};
 use crate::model::{Model, ModelError};
@@ -125,7 +126,7 @@ impl ModelKernels {
     /// The least extent that prim_funcs index by the values of an input or weight; `None` if they are no indices.
     pub(super) fn index_limit(&self, model: &Model, input: usize) -> Option<i64> {
         let of_step = |step: &Step| {
-            let limits = params::index_limits(self.written(step.func)?);
+            let limits = params::index_limits(self.written(step.routine.prim_func()?)?);
             let passed = step.args.iter().zip(limits).filter(|(place, _)| **place == Place::Input(input));
             passed.filter_map(|(_, limit)| limit).min()
         };
@@ -134,7 +135,14 @@ impl ModelKernels {
     }
 
     /// The model of these prim_funcs.
-    pub(super) fn compile(&self, lowered: &Program, name: &str, setting: &Setting) -> Result<Model, ModelError> {
-        Model::with_schedules(&lowered.graph_module(), name, setting, |func| self.tuned.get(&func).cloned())
+    pub(super) fn compile(
+        &self,
+        lowered: &Program,
+        name: &str,
+        cx: &Context,
+        setting: &Setting,
+    ) -> Result<Model, ModelError> {
+        let module = lowered.graph_module();
+        Model::with_schedules(&module, name, &cx.libraries, setting, |func| self.tuned.get(&func).cloned())
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn run(args: &Args, global: &Global, program: &Program, graph: &graph
     let failed = |e| failure(program, name, e);
     let kernels = args.versions.wanted().of_model(global, &lowered, name, console)?;
     kernels.tell(name, console);
-    let mut model = kernels.compile(&lowered, name, &setting).map_err(failed)?;
+    let mut model = kernels.compile(&lowered, name, &cx, &setting).map_err(failed)?;
 
     // All files are looked at before the model runs.
     let params = model.params();
@@ -144,7 +144,9 @@ fn random(param: &Parameter, i: usize, seed: u64, below: Option<i64>) -> Result<
 pub(super) fn failure(program: &Program, name: &str, error: ModelError) -> Failure {
     match error {
         ModelError::Graph(found) => program::mistakes(program, found).into(),
-        ModelError::NoFunction(_) | ModelError::Argument(_) => Failure::Usage(error.to_string(), String::new()),
+        ModelError::NoFunction(_) | ModelError::Argument(_) | ModelError::Library(_) => {
+            Failure::Usage(error.to_string(), String::new())
+        }
         ModelError::Compile { .. } | ModelError::Failed { .. } => {
             Failure::Negative(format!("`{name}` failed: {error}"))
         }

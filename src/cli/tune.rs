@@ -9,6 +9,7 @@ use super::progress::Progress;
 use super::run_model::{failure, load_arrays};
 use super::versions::Wanted;
 use super::{model_check, records, setting, signals, time_limit};
+use crate::foreign;
 use crate::model::Agreement;
 use crate::request::program;
 use crate::request::tuning::{Plan, Request, TimeLimit};
@@ -122,7 +123,13 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     let (graphs, program) = match read.graphs() {
         [] => (None, read),
         _ => {
-            let lowered = read.lowered(&program::library(&args.input.graph.library)?)?;
+            let cx = program::library(&args.input.graph.library)?;
+            let lowered = read.lowered(&cx)?;
+            // The check at the end needs them.
+            let unusable = lowered.graphs().iter().find_map(|graph| foreign::check(&cx.libraries, graph).err());
+            if let Some(why) = unusable {
+                return Err(Failure::Usage(why.to_string(), String::new()));
+            }
             (Some(read), lowered)
         }
     };
@@ -215,11 +222,11 @@ fn check_model(
     };
     let setting = &plan.config.setting;
     let kernels = wanted.of_model(global, lowered, name, console)?;
-    let mut model = kernels.compile(lowered, name, setting).map_err(|e| failure(read, name, e))?;
+    let cx = program::library(&args.input.graph.library)?;
+    let mut model = kernels.compile(lowered, name, &cx, setting).map_err(|e| failure(read, name, e))?;
     let files: Vec<PathBuf> =
         program::weights(&args.input.file, args.input.graph.weights.as_deref()).into_iter().collect();
     let (arrays, _) = load_arrays(read, &mut model, &kernels, &files, args.seed, console)?;
-    let cx = program::library(&args.input.graph.library)?;
     let agreement = model_check::compare(read, &cx, &model, setting, &arrays)?;
     Ok(CheckedModel { name: name.to_owned(), agreement })
 }

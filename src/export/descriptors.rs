@@ -5,7 +5,7 @@ use super::compile::Sized;
 use super::interface::{Function, Library, Param};
 use super::layout::FunctionLayout;
 use super::support::{DLSYM, RAISE};
-use super::{ExportError, Kind};
+use super::{ExportError, Kind, ffi_abi};
 use crate::codegen::object::ObjectKernel;
 use crate::ir::DType;
 use cranelift_codegen::ir::{AbiParam, Signature, types};
@@ -288,17 +288,17 @@ fn signature(name: &str, layout: &FunctionLayout<'_>) -> String {
 }
 
 /// DLPack's type code and number of bits.
-fn dlpack(dtype: DType) -> (u8, u8) {
+pub(crate) fn dlpack(dtype: DType) -> (u8, u8) {
     let bits = (dtype.bytes() * 8) as u8;
     let code = match dtype {
-        DType::Int8 | DType::Int16 | DType::Int32 | DType::Int64 => 0,
-        DType::UInt8 | DType::UInt16 | DType::UInt32 | DType::UInt64 => 1,
-        DType::Float16 | DType::Float32 | DType::Float64 => 2,
-        DType::BFloat16 => 4,
-        DType::Bool => 6,
+        DType::Int8 | DType::Int16 | DType::Int32 | DType::Int64 => ffi_abi::CODE_INT,
+        DType::UInt8 | DType::UInt16 | DType::UInt32 | DType::UInt64 => ffi_abi::CODE_UINT,
+        DType::Float16 | DType::Float32 | DType::Float64 => ffi_abi::CODE_FLOAT,
+        DType::BFloat16 => ffi_abi::CODE_BFLOAT,
+        DType::Bool => ffi_abi::CODE_BOOL,
         // Callers pass bytes.
-        DType::Float8(_) | DType::Narrow(_) => 1,
-        DType::Handle | DType::Str => 3,
+        DType::Float8(_) | DType::Narrow(_) => ffi_abi::CODE_UINT,
+        DType::Handle | DType::Str => ffi_abi::CODE_OPAQUE,
     };
     (code, bits)
 }

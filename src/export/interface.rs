@@ -1,13 +1,13 @@
 //! Functions of a library as callers see them.
 
 use super::ExportError;
-use super::names::{c_name, distinct, part_of_c_name};
+use super::names::{c_name, distinct};
 use super::weights::ExternalWeights;
 use crate::codegen::CodegenOptions;
 use crate::graph::Constant;
 use crate::graph::program::{Place, Program};
 use crate::ir::preparation::{Separated, separate};
-use crate::ir::{DType, Func};
+use crate::ir::{DType, Func, identifier};
 use crate::loopir::{Access, Storage};
 use crate::lower::lower;
 use crate::machine::Isa;
@@ -222,7 +222,7 @@ impl Version {
 impl Function {
     /// Its name in C, which follows the prefix of the library.
     pub fn c_name(&self) -> String {
-        part_of_c_name(&self.name)
+        identifier(&self.name)
     }
 
     /// Names of its sizes in C.

@@ -37,6 +37,8 @@ mod code_module;
 mod compile;
 mod descriptors;
 mod elements;
+#[expect(dead_code, unreachable_pub, reason = "the support code uses all of it, in a crate of its own")]
+pub(crate) mod ffi_abi;
 mod files;
 mod graph;
 mod header;
@@ -56,6 +58,7 @@ mod wrappers;
 pub use abi::ABI_VERSION;
 pub use archive::archive;
 pub use compile::object;
+pub(crate) use descriptors::dlpack;
 pub use files::{File, FilesError, write_files};
 pub use header::header;
 pub use interface::{Body, Function, Graph, Library, Measured, Param, Version, Versions};

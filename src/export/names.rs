@@ -1,5 +1,7 @@
 //! Names in C.
 
+use crate::ir::identifier;
+
 /// Words that no parameter or function of C99 or C++11 may be named.
 const KEYWORDS: &[&str] = &[
     "alignas",
@@ -93,18 +95,9 @@ const KEYWORDS: &[&str] = &[
 
 /// A name as an identifier of C and C++: other characters become `_`, keywords get one behind them.
 pub fn c_name(name: &str) -> String {
-    let mut text = part_of_c_name(name);
+    let mut text = identifier(name);
     if KEYWORDS.contains(&text.as_str()) {
         text.push('_');
-    }
-    text
-}
-
-/// A name as the later part of an identifier of C, where keywords are as good as other words.
-pub(super) fn part_of_c_name(name: &str) -> String {
-    let mut text: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-    if text.is_empty() || text.starts_with(|c: char| c.is_ascii_digit()) {
-        text.insert(0, '_');
     }
     text
 }
@@ -142,7 +135,7 @@ mod tests {
             assert!(is_c_name(expected), "{expected}");
         }
         assert!(!is_c_name("a-b"));
-        assert_eq!((part_of_c_name("int"), part_of_c_name("a-b")), ("int".to_owned(), "a_b".to_owned()));
+        assert_eq!((identifier("int"), identifier("a-b")), ("int".to_owned(), "a_b".to_owned()));
     }
 
     #[test]

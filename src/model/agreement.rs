@@ -114,7 +114,10 @@ fn of_output(name: &str, found: &Array, expected: &Array) -> OutputAgreement {
 /// which of two neighbours they are rounded to may depend on the last bits of a float.
 pub(super) fn coarsest(function: &Function) -> f64 {
     let calls = function.order.iter().map(|&c| function.call(c));
-    let computed = calls.filter(|c| matches!(c.callee, Callee::CallTir(_) | Callee::CallTirInplace(_)));
+    let computed = calls.filter(|c| match c.callee {
+        Callee::CallTir(_) | Callee::CallTirInplace(_) | Callee::CallDpsPacked(_) | Callee::CallPurePacked(_) => true,
+        Callee::Op(_) | Callee::CallGraph(_) | Callee::Tuple | Callee::Item(_) | Callee::Alias | Callee::Shape => false,
+    });
     let types = computed.flat_map(|call| function.ty(call.result).tensors()).filter_map(|t| t.dtype);
     types.map(tolerance).fold(0.0, f64::max)
 }

@@ -6,6 +6,7 @@ use super::step_kernels::{StepKernel, StepKernels};
 use crate::arrays::Array;
 use crate::codegen::{Pinning, RunContext, Workers};
 use crate::diagnostic::Diagnostic;
+use crate::graph::libraries::Libraries;
 use crate::graph::memory::ALIGNMENT;
 use crate::graph::pass::{self, Context, GraphModule};
 use crate::graph::program::{Copy, Place, Program, Tensor};
@@ -64,6 +65,9 @@ pub enum ModelError {
     /// An array does not fit.
     #[error("{0}")]
     Argument(String),
+    /// A shared library cannot be used.
+    #[error("{0}")]
+    Library(String),
     /// The program failed by itself.
     #[error("`{func}` failed: {why}")]
     Failed {
@@ -84,32 +88,33 @@ impl Model {
     /// See [`ModelError`].
     pub fn compile(mut module: GraphModule, name: &str, cx: &Context, setting: &Setting) -> Result<Model, ModelError> {
         pass::run_all(&mut module, cx).map_err(ModelError::Graph)?;
-        Model::of_lowered(&module, name, setting)
+        Model::with_schedules(&module, name, &cx.libraries, setting, |_| None)
     }
 
-    /// Compiles a graph whose operators are lowered.
+    /// Compiles a graph whose operators are lowered, and which calls no functions of shared libraries.
     ///
     /// # Errors
     /// See [`ModelError`].
     pub fn of_lowered(module: &GraphModule, name: &str, setting: &Setting) -> Result<Model, ModelError> {
-        Model::with_schedules(module, name, setting, |_| None)
+        Model::with_schedules(module, name, &Libraries::default(), setting, |_| None)
     }
 
     /// Compiles a graph whose operators are lowered, each kernel in the version that `scheduled` gives for its name; as written where
-    /// that is `None`. What runs only once is as written.
+    /// that is `None`. What runs only once is as written. Functions of shared libraries come from those of `libraries`.
     ///
     /// # Errors
     /// See [`ModelError`].
     pub fn with_schedules(
         module: &GraphModule,
         name: &str,
+        libraries: &Libraries,
         setting: &Setting,
         scheduled: impl Fn(Symbol) -> Option<Func>,
     ) -> Result<Model, ModelError> {
         let options = setting.codegen();
         let program = program(module, name)?;
-        let preparation = Preparation::as_written(&module.module, &program, setting)?;
-        let kernels = StepKernels::new(&module.module, &program.steps, |func, workload| {
+        let preparation = Preparation::as_written(&module.module, libraries, &program, setting)?;
+        let kernels = StepKernels::new(&module.module, libraries, &program.steps, |func, workload| {
             StepKernel::compile(scheduled(func).as_ref().unwrap_or(workload.func()), &options)
         })?;
         Model::new(name, program, preparation, kernels, setting)

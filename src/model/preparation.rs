@@ -7,7 +7,8 @@ use super::executable::{self, start_workers};
 use super::memory::{Fixed, Memory};
 use super::step_kernels::{StepKernel, StepKernels};
 use crate::codegen::{RunContext, Workers};
-use crate::graph::program::{Kernels, Place, Program, Tensor};
+use crate::graph::libraries::Libraries;
+use crate::graph::program::{Foreign, Kernels, Place, Program, Routine, Tensor, position};
 use crate::graph::{Constant, GraphModule};
 use crate::ir::{Module, Symbol};
 use crate::workload::{Setting, Workload};
@@ -33,16 +34,22 @@ impl Preparation {
     /// The preparation, each kernel as `make` makes it of the function's name and the function as written.
     pub(super) fn new(
         module: &Module,
+        libraries: &Libraries,
         program: &Program,
         make: impl Fn(Symbol, &Workload) -> Result<StepKernel, String>,
     ) -> Result<Preparation, ModelError> {
-        Ok(Preparation { kernels: StepKernels::new(module, &program.preparation, make)? })
+        Ok(Preparation { kernels: StepKernels::new(module, libraries, &program.preparation, make)? })
     }
 
     /// The preparation with compiled kernels as written.
-    pub(super) fn as_written(module: &Module, program: &Program, setting: &Setting) -> Result<Preparation, ModelError> {
+    pub(super) fn as_written(
+        module: &Module,
+        libraries: &Libraries,
+        program: &Program,
+        setting: &Setting,
+    ) -> Result<Preparation, ModelError> {
         let options = setting.codegen();
-        Preparation::new(module, program, |_, workload| StepKernel::compile(workload.func(), &options))
+        Preparation::new(module, libraries, program, |_, workload| StepKernel::compile(workload.func(), &options))
     }
 
     /// Runs the preparation on the elements of the weights, which have the sizes that the program states.
@@ -70,7 +77,8 @@ impl Preparation {
                 Place::Input(_) | Place::Constant(_) | Place::Output(_) | Place::Temporary(_) => known.pointer(place),
             };
             let arguments: Option<Vec<*mut u8>> = step.args.iter().map(pointer).collect();
-            let missing = || ModelError::Argument(format!("a weight that `{}` reads has no elements", step.func));
+            let missing =
+                || ModelError::Argument(format!("a weight that `{}` reads has no elements", step.routine.name()));
             // SAFETY: there is a pointer for each argument, of the size that the types of the graph say, which passes checked
             // against the parameters. What a step writes is a prepared tensor: those that live at the same time do not overlap.
             unsafe { self.kernels.call(i, step, &arguments.ok_or_else(missing)?, &mut context)? };
@@ -125,10 +133,19 @@ pub struct Preparations {
 /// What a step of a preparation computes.
 #[derive(PartialEq)]
 struct StepKey {
-    kernel: u64,
+    kernel: KernelKey,
     reads: Vec<ReadKey>,
     /// The prepared tensors that it writes, and whether calls read them.
     writes: Vec<(Place, bool)>,
+}
+
+/// What such a step runs.
+#[derive(Clone, PartialEq)]
+enum KernelKey {
+    /// The hash of a prim_func.
+    PrimFunc(u64),
+    /// A function of a shared library.
+    Foreign(Foreign),
 }
 
 /// What a step of a preparation reads.
@@ -150,6 +167,7 @@ impl Preparations {
         &mut self,
         module: &GraphModule,
         name: &str,
+        libraries: &Libraries,
         setting: &Setting,
         weights: &[Constant],
     ) -> Result<Vec<Option<Constant>>, ModelError> {
@@ -165,7 +183,8 @@ impl Preparations {
         }
         let workers = start_workers(setting)?;
         let weights: Vec<&[u8]> = weights.iter().map(Constant::data).collect();
-        let prepared = Preparation::as_written(&module.module, &program, setting)?.run(&program, &weights, &workers)?;
+        let preparation = Preparation::as_written(&module.module, libraries, &program, setting)?;
+        let prepared = preparation.run(&program, &weights, &workers)?;
         let constant = |(tensor, memory): (&Tensor, Option<Memory>)| {
             memory.and_then(|memory| Constant::new(tensor.dtype, &tensor.shape, memory.into_bytes()))
         };
@@ -178,8 +197,12 @@ impl Preparations {
 /// What the preparation of a program computes from these weights.
 fn key(module: &Module, program: &Program, weights: &[Constant]) -> Result<Vec<StepKey>, ModelError> {
     let kernels = Kernels::of(&program.preparation);
-    let positions = kernels.positions(module).map_err(|d| ModelError::Graph(vec![d]))?;
-    let hashes: Vec<u64> = positions.into_iter().map(|i| Workload::of(module, i).hash).collect();
+    let kernel = |routine: &Routine| match routine {
+        Routine::PrimFunc(name) => Ok(KernelKey::PrimFunc(Workload::of(module, position(module, *name)?).hash)),
+        Routine::Foreign(call) => Ok(KernelKey::Foreign(call.clone())),
+    };
+    let keys: Result<Vec<KernelKey>, _> = kernels.routines.iter().map(kernel).collect();
+    let kernel_keys = keys.map_err(|d| ModelError::Graph(vec![d]))?;
     let read = program.read_places();
     let keys = program.preparation.iter().zip(&kernels.of_step).map(|(step, &kernel)| {
         let (reads, writes) = step.args.split_at(step.n_reads);
@@ -189,7 +212,7 @@ fn key(module: &Module, program: &Program, weights: &[Constant]) -> Result<Vec<S
             Place::Input(_) | Place::Prepared(_) | Place::Output(_) | Place::Temporary(_) => ReadKey::Result(place),
         });
         let writes = writes.iter().map(|&place| (place, read.contains(&place)));
-        StepKey { kernel: hashes[kernel], reads: reads.collect(), writes: writes.collect() }
+        StepKey { kernel: kernel_keys[kernel].clone(), reads: reads.collect(), writes: writes.collect() }
     });
     Ok(keys.collect())
 }
@@ -230,7 +253,9 @@ def main(x: R.Tensor(({n}, 3), \"float32\"), w: R.Tensor((2, 3), \"float32\")):
         let (setting, mut all) = (Setting::native(), Preparations::default());
         let mut results = |n: i64, weight: [f32; 6]| {
             let weight = Constant::new(crate::ir::DType::Float32, &[2, 3], bytes(weight)).expect("a matrix");
-            let results = all.results(&lowered(n), "main", &setting, &[weight]).unwrap_or_else(|e| panic!("{e}"));
+            let results = all
+                .results(&lowered(n), "main", &Libraries::default(), &setting, &[weight])
+                .unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(results.len(), 1);
             results[0].clone().expect("calls read it")
         };
@@ -244,7 +269,7 @@ def main(x: R.Tensor(({n}, 3), \"float32\"), w: R.Tensor((2, 3), \"float32\")):
     fn misaligned_weights_are_copied() {
         let (module, setting) = (lowered(1), Setting::native());
         let program = executable::program(&module, "main").unwrap_or_else(|e| panic!("{e}"));
-        let preparation = Preparation::as_written(&module.module, &program, &setting);
+        let preparation = Preparation::as_written(&module.module, &Libraries::default(), &program, &setting);
         let workers = start_workers(&setting).expect("threads");
         for shift in [0, 1] {
             let memory = [&vec![0; shift], &bytes(WEIGHT)[..]].concat();

@@ -13,7 +13,7 @@ use crate::arrays::Array;
 use crate::check::reference::plain;
 use crate::codegen;
 use crate::graph::pass::{Context, GraphModule, PIPELINE};
-use crate::graph::program::{Program, Step};
+use crate::graph::program::{Program, Step, position};
 use crate::ir::{Module, Symbol};
 use crate::search::isolated;
 use crate::stop::StopFlag;
@@ -48,8 +48,8 @@ impl Reference {
             true => Ok(StepKernel::Interpreted(Box::new(Interpreted::new(workload.func())?))),
             false => plain_kernel(workload),
         };
-        let preparation = Preparation::new(&module.module, &program, make)?;
-        let kernels = StepKernels::new(&module.module, &program.steps, make)?;
+        let preparation = Preparation::new(&module.module, &cx.libraries, &program, make)?;
+        let kernels = StepKernels::new(&module.module, &cx.libraries, &program.steps, make)?;
         Ok(Reference { model: Model::new(name, program, preparation, kernels, setting)?, tolerance })
     }
 
@@ -70,7 +70,7 @@ impl Reference {
 /// The stores of all steps.
 fn work(module: &Module, program: &Program) -> f64 {
     let of_step = |step: &Step| {
-        let index = module.funcs.iter().position(|f| f.name == step.func);
+        let index = step.routine.prim_func().and_then(|name| position(module, name).ok());
         index.map_or(0.0, |index| stores(Workload::of(module, index).func()))
     };
     program.preparation.iter().chain(&program.steps).map(of_step).sum()

@@ -3,7 +3,9 @@
 use super::ModelError;
 use super::interpreted::Interpreted;
 use crate::codegen::{self, CodegenOptions, CompiledKernel, RunContext, RuntimeFailure};
-use crate::graph::program::{Kernels, Step};
+use crate::foreign;
+use crate::graph::libraries::Libraries;
+use crate::graph::program::{Kernels, Routine, Step, position};
 use crate::ir::{Func, Module, Symbol};
 use crate::lower;
 use crate::search::isolated;
@@ -22,6 +24,8 @@ pub(super) enum StepKernel {
     Compiled(Box<CompiledKernel>),
     /// The interpreter.
     Interpreted(Box<Interpreted>),
+    /// A function of a shared library.
+    Foreign(Box<foreign::Function>),
 }
 
 impl StepKernel {
@@ -39,29 +43,40 @@ impl StepKernel {
         match self {
             StepKernel::Compiled(kernel) => kernel.params().len(),
             StepKernel::Interpreted(function) => function.n_params(),
+            StepKernel::Foreign(function) => function.n_tensors(),
         }
     }
 }
 
 impl StepKernels {
-    /// The kernels of steps, each made by `make` of the function's name and the function as written.
+    /// The kernels of steps: prim_funcs made by `make` of the function's name and the function as written, others from the shared
+    /// ones of the libraries.
     pub(super) fn new(
         module: &Module,
+        libraries: &Libraries,
         steps: &[Step],
         make: impl Fn(Symbol, &Workload) -> Result<StepKernel, String>,
     ) -> Result<StepKernels, ModelError> {
         let distinct = Kernels::of(steps);
-        let positions = distinct.positions(module).map_err(|d| ModelError::Graph(vec![d]))?;
-        let mut kernels = Vec::with_capacity(positions.len());
-        for (&name, index) in distinct.funcs.iter().zip(positions) {
-            let kernel = make(name, &Workload::of(module, index));
-            kernels.push(kernel.map_err(|why| ModelError::Compile { func: name, why })?);
+        let mut kernels = Vec::with_capacity(distinct.routines.len());
+        for routine in &distinct.routines {
+            kernels.push(match routine {
+                Routine::PrimFunc(name) => {
+                    let index = position(module, *name).map_err(|d| ModelError::Graph(vec![d]))?;
+                    let kernel = make(*name, &Workload::of(module, index));
+                    kernel.map_err(|why| ModelError::Compile { func: *name, why })?
+                }
+                Routine::Foreign(call) => {
+                    let function = foreign::Function::load(libraries, call);
+                    StepKernel::Foreign(Box::new(function.map_err(|e| ModelError::Library(e.to_string()))?))
+                }
+            });
         }
         for (step, &kernel) in steps.iter().zip(&distinct.of_step) {
             let found = kernels[kernel].n_params();
             if found != step.args.len() {
                 let why = format!("it takes {found} arrays, and the graph passes {}", step.args.len());
-                return Err(ModelError::Compile { func: step.func, why });
+                return Err(ModelError::Compile { func: step.routine.name(), why });
             }
         }
         Ok(StepKernels { kernels, of_step: distinct.of_step })
@@ -87,8 +102,10 @@ impl StepKernels {
             }
             // SAFETY: the caller promises it.
             StepKernel::Interpreted(function) => unsafe { function.call(arguments) },
+            // SAFETY: the caller promises it of the memory, and whoever named the library of its functions.
+            StepKernel::Foreign(function) => unsafe { function.call(arguments) },
         };
-        result.map_err(|why| ModelError::Failed { func: step.func, why })
+        result.map_err(|why| ModelError::Failed { func: step.routine.name(), why })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Agreement, Model, Reference};
 use crate::arrays::Array;
+use crate::graph::libraries::Libraries;
 use crate::graph::pass::{self, Context, GraphModule};
 use crate::graph::program::Place;
 use crate::script::{ParseOptions, parse};
@@ -375,7 +376,7 @@ fn agreement_with(text: &str) -> Agreement {
     let ((lowered, read), (other, _)) = (modules(LAYER), modules(text));
     let first = lowered.functions[0].called_prim_funcs()[1];
     let replaced = other.functions[0].called_prim_funcs()[1];
-    let model = Model::with_schedules(&lowered, "main", &setting, |name| {
+    let model = Model::with_schedules(&lowered, "main", &Libraries::default(), &setting, |name| {
         (name == first).then(|| other.module.func(replaced.as_str()).expect("a function").clone())
     });
     let mut model = model.unwrap_or_else(|e| panic!("{e}"));

@@ -2,6 +2,8 @@
 
 use super::Error;
 use crate::diagnostic::{Diagnostic, Diagnostics, Source, nearest};
+use crate::foreign;
+use crate::graph::libraries::{Libraries, SharedLibrary, TextLibrary};
 use crate::graph::pass::{self, Context};
 use crate::graph::{self, GraphModule};
 use crate::ir::visit::for_each_subexpr;
@@ -231,6 +233,7 @@ impl Program {
                     let names: Vec<&str> = funcs.iter().map(|f| f.name.as_str()).collect();
                     let help = match nearest(name, names.iter().copied()) {
                         Some(near) => format!("there is `{near}`"),
+                        None if names.is_empty() => "it has no prim_funcs".to_owned(),
                         None => format!("its functions are `{}`", names.join("`, `")),
                     };
                     Err(Error::Usage(format!("`{}` has no function `{name}`", self.name), help))
@@ -271,17 +274,26 @@ pub fn intrinsics(files: &[PathBuf]) -> Result<Option<Arc<Intrinsics>>, Error> {
     Ok(Some(Arc::new(table)))
 }
 
-/// The functions that graphs may call by name: those of these files.
+/// The functions that graphs may call by name: those of these files, which are texts or shared libraries. The first bytes of a file
+/// tell which it is.
 ///
 /// # Errors
-/// A file cannot be read, or has mistakes.
+/// A file cannot be read, or has mistakes; a shared library exports no function that can be called.
 pub fn library(files: &[PathBuf]) -> Result<Context, Error> {
-    let mut cx = Context::default();
+    let mut libraries = Libraries::default();
     for path in files {
-        let parsed = script::parse(&text(path)?, &path.to_string_lossy(), &ParseOptions::default())?;
-        cx.library.extend(parsed.module.funcs);
+        let bytes = if path.is_file() { std::fs::read(path).map_err(|e| cannot_read(path, &e))? } else { Vec::new() };
+        let path = path.clone();
+        if foreign::is_library(&bytes) {
+            let functions =
+                foreign::functions(&path, &bytes).map_err(|e| Error::Usage(e.to_string(), String::new()))?;
+            libraries.shared.push(SharedLibrary { path, functions });
+        } else {
+            let parsed = script::parse(&text(&path)?, &path.to_string_lossy(), &ParseOptions::default())?;
+            libraries.texts.push(TextLibrary { path, funcs: parsed.module.funcs });
+        }
     }
-    Ok(cx)
+    Ok(Context { libraries })
 }
 
 /// The file with the weights of a program: the one that is named, or the one beside the program with its name.

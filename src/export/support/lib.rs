@@ -9,6 +9,8 @@
 mod abi;
 mod call;
 mod cpu;
+#[expect(dead_code, reason = "callers of other libraries use all of it")]
+mod ffi_abi;
 mod fork;
 mod libcalls;
 mod math;

@@ -2,51 +2,12 @@
 
 use crate::abi::{Code, Entry, Function, Param, Raise};
 use crate::call::{Mode, call};
+use crate::ffi_abi::{
+    Any, BOOL, CODE_BFLOAT, CODE_BOOL, CODE_FLOAT, CODE_INT, CODE_UINT, CPU_DEVICES, DLTENSOR, FLOAT, INT, NONE, OBJECT_HEADER,
+    TENSOR_OBJECT, Tensor,
+};
 use crate::pool::tvmr_support_set_num_threads;
 use core::ffi::CStr;
-
-/// An argument or result of TVM-FFI.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Any {
-    type_index: i32,
-    padding: u32,
-    payload: u64,
-}
-
-const NONE: i32 = 0;
-const INT: i32 = 1;
-const BOOL: i32 = 2;
-const FLOAT: i32 = 3;
-const DLTENSOR: i32 = 7;
-const TENSOR_OBJECT: i32 = 70;
-/// Bytes of an object's header, behind which a tensor object has its `DLTensor`.
-const OBJECT_HEADER: usize = 24;
-
-/// A tensor of DLPack.
-#[repr(C)]
-struct Tensor {
-    data: *mut u8,
-    device_type: i32,
-    device_id: i32,
-    ndim: i32,
-    code: u8,
-    bits: u8,
-    lanes: u16,
-    shape: *const i64,
-    strides: *const i64,
-    byte_offset: u64,
-}
-
-/// DLPack's number of the CPU, and of pinned memory of CUDA and ROCm, which the CPU reads too.
-const CPU_DEVICES: [i32; 3] = [1, 3, 11];
-
-/// DLPack's type codes.
-const CODE_INT: u8 = 0;
-const CODE_UINT: u8 = 1;
-const CODE_FLOAT: u8 = 2;
-const CODE_BFLOAT: u8 = 4;
-const CODE_BOOL: u8 = 6;
 
 /// A message that is being written.
 struct Message {

@@ -61,6 +61,8 @@ pub enum Callee {
     CallTir(Symbol),
     /// `R.call_dps_packed("func", args, out_ty=…)`: a library function, which writes its results to its last arguments.
     CallDpsPacked(Symbol),
+    /// `R.call_pure_packed("func", a, b, ty_args=(…,))`: a library function, which returns its result.
+    CallPurePacked(Symbol),
     /// `R.call_tir_inplace(cls.func, args, inplace_indices=[…], out_ty=…)`: the results take the memory of arguments. The
     /// indices are the last argument of the call.
     CallTirInplace(Symbol),

@@ -95,6 +95,7 @@ impl Known {
             Callee::Tuple => call.inputs().map(first).collect(),
             Callee::CallTir(_)
             | Callee::CallDpsPacked(_)
+            | Callee::CallPurePacked(_)
             | Callee::CallTirInplace(_)
             | Callee::CallGraph(_)
             | Callee::Shape => None,

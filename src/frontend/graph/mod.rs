@@ -14,6 +14,7 @@
 //! | [`op`] | the table of operators, one file for each group |
 //! | [`infer`] | what shape rules are given |
 //! | `known` | elements that follow from constants |
+//! | [`libraries`] | libraries with functions that graphs call by name |
 //! | [`lower`] | what lowerings are given; from operators to prim_funcs |
 //! | [`pass`] | passes, one file each |
 //! | [`specialize`] | prim_funcs with symbols, for the shapes of one call |
@@ -34,6 +35,7 @@ pub mod distinct;
 pub mod function;
 pub mod infer;
 mod known;
+pub mod libraries;
 pub mod lower;
 pub mod memory;
 pub mod op;

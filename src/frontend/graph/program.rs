@@ -21,6 +21,7 @@ use super::constness::invariant_values;
 use super::function::{Arg, CallId, Callee, Function, ValueDef, ValueId};
 use super::memory::{self, Plan, Request};
 use super::operator::Lowering;
+use super::specialize::{Passed, passed};
 use super::ty::{TensorType, Type};
 use crate::diagnostic::{Diagnostic, Span};
 use crate::ir::{DType, Module, Symbol};
@@ -77,8 +78,8 @@ impl Tensor {
 /// A call of a kernel.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The prim_func.
-    pub func: Symbol,
+    /// What it runs.
+    pub routine: Routine,
     /// The arguments: what it reads, then what it writes.
     pub args: Vec<Place>,
     /// How many of the arguments it reads.
@@ -89,6 +90,43 @@ pub struct Step {
     pub copies: Vec<Copy>,
     /// Whether the kernel overwrites an argument that is not copied: a second run would read what the first one wrote.
     pub overwrites: bool,
+}
+
+/// What a step runs.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Routine {
+    /// A prim_func of the module.
+    PrimFunc(Symbol),
+    /// A function of a shared library.
+    Foreign(Foreign),
+}
+
+/// A function of a shared library, as a step calls it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Foreign {
+    /// The name by which the graph calls it.
+    pub name: Symbol,
+    /// The types of the tensors that it reads, then of those that it writes.
+    pub tensors: Vec<Passed>,
+    /// Whether it returns its result, which is then the last of the tensors, instead of being given the memory for it.
+    pub returns: bool,
+}
+
+impl Routine {
+    /// The name by which the graph calls it.
+    pub fn name(&self) -> Symbol {
+        match self {
+            Routine::PrimFunc(name) | Routine::Foreign(Foreign { name, .. }) => *name,
+        }
+    }
+
+    /// The name of a prim_func; `None` if it is none.
+    pub fn prim_func(&self) -> Option<Symbol> {
+        match self {
+            Routine::PrimFunc(name) => Some(*name),
+            Routine::Foreign(_) => None,
+        }
+    }
 }
 
 /// A copy of an argument that a kernel overwrites.
@@ -120,8 +158,8 @@ pub enum Place {
 /// The kernels of steps, each listed once.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Kernels {
-    /// The prim_funcs, in the order of their first calls.
-    pub funcs: Vec<Symbol>,
+    /// What runs, in the order of the first calls.
+    pub routines: Vec<Routine>,
     /// The kernel of each step.
     pub of_step: Vec<usize>,
 }
@@ -130,28 +168,44 @@ impl Kernels {
     /// The kernels of these steps.
     pub fn of(steps: &[Step]) -> Kernels {
         let mut kernels = Kernels::default();
-        let mut known: HashMap<Symbol, usize> = HashMap::new();
+        let mut known: HashMap<&Routine, usize> = HashMap::new();
         for step in steps {
-            let kernel = *known.entry(step.func).or_insert_with(|| {
-                kernels.funcs.push(step.func);
-                kernels.funcs.len() - 1
+            let kernel = *known.entry(&step.routine).or_insert_with(|| {
+                kernels.routines.push(step.routine.clone());
+                kernels.routines.len() - 1
             });
             kernels.of_step.push(kernel);
         }
         kernels
     }
 
-    /// The position of each kernel among the functions of the module.
+    /// The functions of shared libraries, each once.
+    pub fn foreign(&self) -> Vec<Symbol> {
+        let mut names: Vec<Symbol> = Vec::new();
+        for routine in &self.routines {
+            if routine.prim_func().is_none() && !names.contains(&routine.name()) {
+                names.push(routine.name());
+            }
+        }
+        names
+    }
+
+    /// The position of each prim_func among the functions of the module.
     ///
     /// # Errors
     /// The module lacks one.
     pub fn positions(&self, module: &Module) -> Result<Vec<usize>, Diagnostic> {
-        let position = |name: &Symbol| {
-            let found = module.funcs.iter().position(|f| f.name == *name);
-            found.ok_or_else(|| Diagnostic::error("unknown-function", format!("the module has no function `{name}`")))
-        };
-        self.funcs.iter().map(position).collect()
+        self.routines.iter().filter_map(Routine::prim_func).map(|name| position(module, name)).collect()
     }
+}
+
+/// The position of a prim_func among the functions of the module.
+///
+/// # Errors
+/// The module lacks it.
+pub fn position(module: &Module, name: Symbol) -> Result<usize, Diagnostic> {
+    let found = module.funcs.iter().position(|f| f.name == name);
+    found.ok_or_else(|| Diagnostic::error("unknown-function", format!("the module has no function `{name}`")))
 }
 
 impl Program {
@@ -309,7 +363,8 @@ impl Builder<'_> {
                 reads[before..before + n].to_vec()
             }
             Callee::Op(op) if matches!(op.lower, Lowering::Reshape) => first.concat(),
-            Callee::CallTir(func) | Callee::CallTirInplace(func) => {
+            Callee::CallTir(_) | Callee::CallTirInplace(_) | Callee::CallDpsPacked(_) | Callee::CallPurePacked(_) => {
+                let routine = self.routine(c)?;
                 let is_invariant = self.invariant[call.result.index()];
                 let mut written = Vec::new();
                 let mut bytes = 0;
@@ -341,17 +396,36 @@ impl Builder<'_> {
                         }
                     }
                     let steps = if is_invariant { &mut self.preparation } else { &mut self.steps };
-                    steps.push(Step { func, args, n_reads, call: c, copies, overwrites: false });
+                    steps.push(Step { routine, args, n_reads, call: c, copies, overwrites: false });
                 }
                 written
             }
             Callee::Op(op) => return self.fail(call.span, format!("`R.{}` is not lowered", op.name)),
-            Callee::CallDpsPacked(func) | Callee::CallGraph(func) => {
+            Callee::CallGraph(func) => {
                 return self.fail(call.span, format!("the call of `{func}` is not lowered"));
             }
         };
         self.places.insert(call.result, places);
         Ok(())
+    }
+
+    /// What a call runs.
+    fn routine(&self, c: CallId) -> Result<Routine, Diagnostic> {
+        let call = self.function.call(c);
+        let (name, returns) = match call.callee {
+            Callee::CallTir(name) | Callee::CallTirInplace(name) => return Ok(Routine::PrimFunc(name)),
+            Callee::CallDpsPacked(name) => (name, false),
+            Callee::CallPurePacked(name) => (name, true),
+            Callee::Op(_) | Callee::CallGraph(_) | Callee::Tuple | Callee::Item(_) | Callee::Alias | Callee::Shape => {
+                return self.fail(call.span, "this calls no function");
+            }
+        };
+        match passed(self.function, c) {
+            Some(tensors) => Ok(Routine::Foreign(Foreign { name, tensors, returns })),
+            None => self
+                .fail(call.span, format!("an extent that `{name}` is given has no value"))
+                .map_err(|d| d.help("give it one by `--bind`, such as `--bind n=1`")),
+        }
     }
 
     /// For each of `n` results of a call, the argument whose memory it takes.
@@ -471,13 +545,50 @@ impl Builder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::libraries::{Libraries, SharedLibrary};
     use crate::graph::pass::{self, Context, GraphModule};
     use crate::script::{ParseOptions, parse};
 
+    #[test]
+    fn functions_of_shared_libraries_are_steps() {
+        let text = r#"
+@R.function
+def main(x: R.Tensor((4,), "float32"), w: R.Tensor((4,), "float32")):
+    R.func_attr({"num_input": 1})
+    with R.dataflow():
+        p = R.call_dps_packed("prepare", (w,), out_ty=R.Tensor((4,), "float16"))
+        a = R.call_dps_packed("add", (x, p), out_ty=[R.Tensor((4,), "float32"), R.Tensor((), "bool")])
+        b = R.call_dps_packed("add", (x, p), out_ty=[R.Tensor((4,), "float32"), R.Tensor((), "bool")])
+        y = R.add(R.nn.relu(a[0]), b[0])
+        R.output(y)
+    return y
+"#;
+        let functions = ["add", "prepare"].map(str::to_owned).to_vec();
+        let shared = vec![SharedLibrary { path: "l.so".into(), functions }];
+        let (module, program) =
+            program_with(text, &Context { libraries: Libraries { shared, ..Libraries::default() } });
+        let types = |step: &Step| match &step.routine {
+            Routine::Foreign(f) => f.tensors.iter().map(|t| t.dtype.name().to_owned()).collect(),
+            Routine::PrimFunc(_) => Vec::new(),
+        };
+        // What follows from weights alone is computed once, and equal calls too; operators do not join calls of libraries.
+        let preparation: Vec<Vec<String>> = program.preparation.iter().map(types).collect();
+        assert_eq!(preparation, [["float32", "float16"]]);
+        let steps: Vec<Vec<String>> = program.steps.iter().map(types).collect();
+        assert_eq!(steps, [vec!["float32", "float16", "float32", "bool"], vec![]]);
+        let kernels = Kernels::of(&program.steps);
+        assert_eq!(kernels.foreign(), ["add"]);
+        assert_eq!(kernels.positions(&module.module).map(|p| p.len()).map_err(|d| d.message), Ok(1));
+    }
+
     fn program(text: &str) -> (GraphModule, Program) {
+        program_with(text, &Context::default())
+    }
+
+    fn program_with(text: &str, cx: &Context) -> (GraphModule, Program) {
         let parsed = parse(text, "test.tir", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"));
         let mut module = GraphModule { module: parsed.module, functions: parsed.graphs };
-        pass::run_all(&mut module, &Context::default()).unwrap_or_else(|e| panic!("{e:?}"));
+        pass::run_all(&mut module, cx).unwrap_or_else(|e| panic!("{e:?}"));
         let program = Program::of(&module.functions[0]).unwrap_or_else(|e| panic!("{e:?}"));
         (module, program)
     }
@@ -507,9 +618,9 @@ def main(x: R.Tensor((4, 4), "float32"), w: R.Tensor((4, 4), "float32")):
         assert_eq!(program.prepared_plan.bytes, 2 * 64);
         assert_eq!(program.plan.bytes, 64);
         let kernels = Kernels::of(&program.steps);
-        assert_eq!((kernels.funcs.len(), &kernels.of_step[..]), (1, &[0, 0][..]));
+        assert_eq!((kernels.routines.len(), &kernels.of_step[..]), (1, &[0, 0][..]));
         assert_eq!(kernels.positions(&module.module).map_err(|d| d.message), Ok(vec![1]));
         let missing = kernels.positions(&Module::default()).map_err(|d| d.message);
-        assert_eq!(missing, Err(format!("the module has no function `{}`", kernels.funcs[0])));
+        assert_eq!(missing, Err(format!("the module has no function `{}`", kernels.routines[0].name())));
     }
 }

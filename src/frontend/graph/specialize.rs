@@ -4,6 +4,8 @@
 //! def relu0(X: T.Buffer((1, n)), Y: …)   called with X of shape (1, 128)   →   def relu0(X: T.Buffer((1, 128)), Y: …)
 //! ```
 
+use super::function::{CallId, Function};
+use super::ty::TensorType;
 use crate::ir::graft::Graft;
 use crate::ir::{Arena, DType, Expr, ExprId, Func, Param, VarId};
 
@@ -51,12 +53,24 @@ pub enum Unfit {
 }
 
 /// A tensor that is passed.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Passed {
     /// The type of the elements.
     pub dtype: DType,
     /// The extents.
     pub shape: Vec<i64>,
+}
+
+/// What a call passes to a prim_func: its arguments, then its results that have memory of their own. `None` if an extent has no
+/// value.
+pub fn passed(function: &Function, c: CallId) -> Option<Vec<Passed>> {
+    let call = function.call(c);
+    let indices = call.inplace_indices();
+    let results = function.ty(call.result).tensors().into_iter().enumerate();
+    let results = results.filter(|(i, _)| indices.get(*i).is_none_or(|index| index.is_none())).map(|(_, t)| t);
+    let types = call.inputs().flat_map(|v| function.ty(v).tensors()).chain(results);
+    let of = |t: &TensorType| Some(Passed { dtype: t.dtype?, shape: t.constant_shape(&function.arena)? });
+    types.map(of).collect()
 }
 
 /// The function for arguments of these shapes, and `None` if that is the function itself. Scalars are the values of the last

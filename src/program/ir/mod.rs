@@ -57,5 +57,5 @@ pub use stmt::{
     Assert, Attr, Block, BlockId, BlockIter, Body, IterKind, Loop, LoopId, LoopKind, MatchBuffer, Place, Stmt, StmtId,
     Stmts,
 };
-pub use symbol::Symbol;
+pub use symbol::{Symbol, identifier};
 pub use visit::{Rewriter, Substitution, Visitor};

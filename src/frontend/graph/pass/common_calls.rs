@@ -31,8 +31,8 @@ pub(super) fn share_calls(function: &mut Function, mut replaced: HashMap<ValueId
                 *v = replaced.get(v).copied().unwrap_or(*v);
             }
         }
-        // What a library function does is not known.
-        let is_pure = !matches!(call.callee, Callee::CallDpsPacked(_) | Callee::CallTirInplace(_));
+        // Relax takes library functions for pure.
+        let is_pure = !matches!(call.callee, Callee::CallTirInplace(_));
         let key = format!("{:?} {:?}", call.callee, call.args);
         match known.get(&key) {
             Some(&same) if is_pure && function.ty(same) == function.ty(function.call(c).result) => {

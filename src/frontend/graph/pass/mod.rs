@@ -17,8 +17,9 @@ mod specialize_calls;
 mod used_functions;
 
 use super::function::Function;
+use super::libraries::Libraries;
 use crate::diagnostic::Diagnostic;
-use crate::ir::{Func, Module};
+use crate::ir::Module;
 
 pub use library::built_in;
 
@@ -34,8 +35,8 @@ pub struct GraphModule {
 /// What passes are given besides the module.
 #[derive(Clone, Default)]
 pub struct Context {
-    /// Prim_funcs that stand for library functions, by their names.
-    pub library: Vec<Func>,
+    /// Where functions are looked up that a graph calls by name.
+    pub libraries: Libraries,
 }
 
 /// A pass.

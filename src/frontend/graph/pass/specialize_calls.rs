@@ -4,12 +4,11 @@
 //! R.call_tir(cls.linear0, (x, w), …)    →    R.call_tir(cls.linear0_1, (x, w), …)    with the extents of x and w
 //! ```
 
-use super::library::passed;
 use super::{Context, GraphModule, Pass};
 use crate::diagnostic::Diagnostic;
 use crate::graph::function::{Arg, Callee};
 use crate::graph::lower::Library;
-use crate::graph::specialize::specialize;
+use crate::graph::specialize::{passed, specialize};
 
 pub(super) const PASS: Pass =
     Pass { name: "specialize_calls", doc: "Makes prim_funcs with symbols concrete for each call.", run };

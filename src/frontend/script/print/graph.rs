@@ -149,7 +149,10 @@ impl<'f, 'c> GraphPrinter<'f, 'c> {
             let ty = self.ty(f.ty(call.result));
             match call.callee {
                 // The call states the type.
-                Callee::CallTir(_) | Callee::CallDpsPacked(_) | Callee::CallTirInplace(_) => {
+                Callee::CallTir(_)
+                | Callee::CallDpsPacked(_)
+                | Callee::CallPurePacked(_)
+                | Callee::CallTirInplace(_) => {
                     self.line(3, &format!("{name} = {value}"));
                 }
                 Callee::Op(_)
@@ -316,6 +319,12 @@ impl<'f, 'c> GraphPrinter<'f, 'c> {
                 let args: Vec<ValueId> = call.inputs().collect();
                 let args: Vec<String> = args.into_iter().map(|v| self.value(v)).collect();
                 format!("cls.{name}({})", args.join(", "))
+            }
+            Callee::CallPurePacked(name) => {
+                let args: Vec<ValueId> = call.inputs().collect();
+                let args: Vec<String> = args.into_iter().map(|v| self.value(v)).collect();
+                let ty = self.ty(self.function.ty(call.result));
+                format!("R.call_pure_packed(\"{name}\", {}, ty_args=({ty},))", args.join(", "))
             }
             Callee::Tuple => values(self),
             Callee::Item(i) => format!("{}[{i}]", values(self)),

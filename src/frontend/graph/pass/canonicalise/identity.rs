@@ -25,6 +25,7 @@ pub(super) fn remove(rw: &mut Rewriter<'_>, c: CallId) -> Option<ValueId> {
         Callee::Op(_) => rw.shape(call.result).and_then(|_| unchanged(rw, &rw.args(c)?)),
         Callee::CallTir(_)
         | Callee::CallDpsPacked(_)
+        | Callee::CallPurePacked(_)
         | Callee::CallTirInplace(_)
         | Callee::CallGraph(_)
         | Callee::Tuple

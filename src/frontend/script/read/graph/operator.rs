@@ -22,6 +22,7 @@ impl<'a> GraphReader<'a, '_> {
         match path.as_str() {
             "const" => self.const_(call, span),
             "call_tir" | "call_dps_packed" | "call_tir_inplace" => self.call_func(&path, call, name, span),
+            "call_pure_packed" => self.call_pure_packed(call, name, span),
             "tuple" => self.tuple(&call.args, name, span),
             "shape" => {
                 let Some(shape) = call.args.first() else {
@@ -109,6 +110,34 @@ impl<'a> GraphReader<'a, '_> {
             }
         };
         Some(self.graph.add_call(name, callee, all, ty, span))
+    }
+
+    /// `R.call_pure_packed("func", a, b, ty_args=(…,))`. Older texts write `sinfo_args`.
+    fn call_pure_packed(&mut self, call: &Call<'a>, name: &str, span: Span) -> Option<ValueId> {
+        let Some((func, args)) = call.args.split_first() else {
+            let message = "`R.call_pure_packed` lacks its function";
+            return self.fail(Diagnostic::error_at("argument-count", call.args_span, message));
+        };
+        let func = self.callee(func)?;
+        let mut ty = None;
+        for (key, value) in &call.keywords {
+            match key.as_ref().map(|k| k.name) {
+                Some("ty_args" | "sinfo_args") => ty = self.result(value, None),
+                _ => {
+                    let d =
+                        Diagnostic::error_at("wrong-argument", value.span, "attributes are not passed to functions");
+                    return self.fail(d.help("`R.call_pure_packed` takes tensors, and `ty_args`"));
+                }
+            }
+        }
+        let Some(ty) = ty else {
+            let message = "`R.call_pure_packed` lacks the type of its result";
+            let d = Diagnostic::error_at("argument-count", call.args_span, message);
+            return self.fail(d.help("add `ty_args=(R.Tensor(…),)`"));
+        };
+        let args: Vec<Option<ValueId>> = args.iter().map(|e| self.value(e, "lv")).collect();
+        let args = vec![Arg::Values(args.into_iter().collect::<Option<_>>()?)];
+        Some(self.graph.add_call(name, Callee::CallPurePacked(func), args, ty, span))
     }
 
     /// The function of a call: `cls.linear0`, `linear0`, `"env.linear"`.
