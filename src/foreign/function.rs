@@ -11,6 +11,7 @@ use crate::graph::libraries::Libraries;
 use crate::graph::program::Foreign;
 use crate::graph::{self, Callee};
 use crate::ir::Symbol;
+use smallvec::SmallVec;
 use std::ffi::c_void;
 
 /// A function of a loaded library, for tensors of certain types.
@@ -120,9 +121,9 @@ impl Function {
     pub(crate) unsafe fn call(&self, pointers: &[*mut u8]) -> Result<(), String> {
         let n_passed = self.tensors.len() - usize::from(self.returns);
         let pairs = self.tensors.iter().zip(pointers).take(n_passed);
-        let mut tensors: Vec<Tensor> = pairs.map(|(ty, &data)| ty.tensor(data)).collect();
+        let mut tensors: SmallVec<[Tensor; 8]> = pairs.map(|(ty, &data)| ty.tensor(data)).collect();
         let any = |t: &mut Tensor| Any { type_index: DLTENSOR, padding: 0, payload: std::ptr::from_mut(t) as u64 };
-        let args: Vec<Any> = tensors.iter_mut().map(any).collect();
+        let args: SmallVec<[Any; 8]> = tensors.iter_mut().map(any).collect();
         let mut result = Any { type_index: NONE, padding: 0, payload: 0 };
         let _ = host::take_raised();
         // SAFETY: the arguments and their tensors live through the call; the caller promises the rest.

@@ -456,7 +456,7 @@ fn parameters_with_strides_and_offsets_run() {
     let files = Files::new(&[("strided.tir", STRIDED)]);
     let text = best(&files, "strided.tir", &[]);
     assert!(text.contains("strides=(s, 1), elem_offset=off"), "{text}");
-    let text = best(&files, "strided.tir", &["--bind", "s=17", "--bind", "off=5"]);
+    let text = best(&files, "strided.tir", &["--bind", "s=17,off=5"]);
     assert!(text.contains("strides=(17, 1), elem_offset=5"), "{text}");
 }
 
