@@ -172,7 +172,7 @@ impl Order {
     fn carry_out(self, interrupt: &Interrupt, teller: &Teller<Message, Outcome>) -> Outcome {
         let mut sender = Sender { teller, status: Status::default() };
         let limit = TimeLimit::start(self.max_time)?;
-        let program = Program::from_script(&self.name, &self.bind, self.text)?;
+        let program = Program::from_script(&self.name, &self.bind, self.text, None)?;
         if !program.parsed.warnings.is_empty() {
             sender.diagnostics(&Diagnostics::new(program.source(), program.parsed.warnings.clone()));
         }

@@ -205,6 +205,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
 fn functions(args: &Args, global: &Global, console: Console) -> Result<Vec<export::Function>, Failure> {
     let source = load::text(&args.file)?;
     let workload = WorkloadChoice { func: args.func.as_deref(), args: args.args.as_deref() };
+    let weights = args.graph.weights.as_deref();
     let mut functions: Vec<export::Function> = Vec::new();
     let mut missing: Vec<(String, String)> = Vec::new();
     let bind: Vec<(String, Vec<i64>)> = args.bind.iter().flat_map(|sizes| sizes.0.iter().cloned()).collect();
@@ -213,9 +214,9 @@ fn functions(args: &Args, global: &Global, console: Console) -> Result<Vec<expor
     let size_names: Vec<String> = bind.iter().filter(|(_, v)| v.len() > 1).map(|(n, _)| n.clone()).collect();
     for (i, choice) in choices.iter().enumerate() {
         let program = if i == 0 {
-            Program::parse(&args.file, choice, source.clone(), workload, console)?
+            Program::parse(&args.file, choice, source.clone(), workload, weights, console)?
         } else {
-            Program::from_text(&args.file.to_string_lossy(), choice, source.clone(), workload)?
+            Program::from_text(&args.file.to_string_lossy(), choice, source.clone(), workload, weights)?
         };
         let program = super::shapes::shaped(program, &args.graph.shape)?;
         let built = match program.graph(args.func.as_deref())? {

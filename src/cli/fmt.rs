@@ -49,7 +49,7 @@ fn one(args: &Args, file: &Path, console: Console) -> Done {
         let help = "`tvmr emit --stage tir` prints the program that it defines".to_owned();
         return Err(Failure::Usage(message, help));
     }
-    let program = Program::parse(file, &args.inputs.bind, text, WorkloadChoice::default(), console)?;
+    let program = Program::parse(file, &args.inputs.bind, text, WorkloadChoice::default(), None, console)?;
     let program = super::shapes::shaped(program, &args.inputs.shape)?;
     let (name, source) = (&program.name, &program.text);
     let formatted = reprinted(&program, args.dialect);

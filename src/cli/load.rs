@@ -39,7 +39,8 @@ impl Program {
     /// Reads the program of a command.
     pub(super) fn read(input: &Input, func: Option<&str>, console: Console) -> Result<Program, Failure> {
         let wanted = WorkloadChoice { func, args: input.args.as_deref() };
-        let program = Program::parse(&input.file, &input.bind, text(&input.file)?, wanted, console)?;
+        let weights = input.graph.weights.as_deref();
+        let program = Program::parse(&input.file, &input.bind, text(&input.file)?, wanted, weights, console)?;
         shaped(program, &input.graph.shape)
     }
 
@@ -62,9 +63,10 @@ impl Program {
         bind: &[(String, i64)],
         text: String,
         wanted: WorkloadChoice<'_>,
+        weights: Option<&Path>,
         console: Console,
     ) -> Result<Program, Failure> {
-        let program = Program::from_text(&file.to_string_lossy(), bind, text, wanted)?;
+        let program = Program::from_text(&file.to_string_lossy(), bind, text, wanted, weights)?;
         if !program.parsed.warnings.is_empty() {
             console.diagnostics(&Diagnostics::new(program.source(), program.parsed.warnings.clone()));
         }
@@ -73,7 +75,7 @@ impl Program {
 
     /// The program with other values of symbols; its warnings have been reported.
     pub(super) fn bound(&self, bind: &[(String, i64)]) -> Result<Program, Failure> {
-        let program = Program::from_script(&self.name, bind, self.text.clone())?;
+        let program = Program::from_script(&self.name, bind, self.text.clone(), self.weights.as_deref())?;
         Ok(Program { origin: self.origin.clone(), ..program })
     }
 

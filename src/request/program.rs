@@ -1,11 +1,12 @@
 //! Programs: reading them, and choosing the functions to work on.
 
 use super::Error;
+use crate::arrays::{ArrayError, ArrayFile};
 use crate::diagnostic::{Diagnostic, Diagnostics, Source, nearest};
 use crate::foreign;
 use crate::graph::libraries::{Libraries, SharedLibrary, TextLibrary};
 use crate::graph::pass::{self, Context};
-use crate::graph::{self, GraphModule};
+use crate::graph::{self, Constant, GraphModule};
 use crate::ir::visit::for_each_subexpr;
 use crate::ir::{DType, Func, Module, Symbol, VarId};
 use crate::schedule::intrin::Intrinsics;
@@ -63,32 +64,36 @@ pub struct Program {
     pub origin: Option<String>,
     /// The values that symbols were given.
     pub bind: Vec<(String, i64)>,
+    /// The file of weights that is named.
+    pub weights: Option<PathBuf>,
     /// The parsed module.
     pub parsed: Parsed,
 }
 
 impl Program {
     /// Reads the text of a program, with values for symbolic extents. A text of tensor expressions defines the workload that is
-    /// asked for. The caller reports warnings.
+    /// asked for. Where shapes depend on elements of weights, these are read from the file that is named, or from that beside the
+    /// program. The caller reports warnings.
     ///
     /// # Errors
-    /// The text has mistakes, a symbol has two values, or arguments are given for TVMScript.
+    /// The text has mistakes, a symbol has two values, arguments are given for TVMScript, or the file of weights cannot be read.
     pub fn from_text(
         name: &str,
         bind: &[(String, i64)],
         text: String,
         wanted: WorkloadChoice<'_>,
+        weights: Option<&Path>,
     ) -> Result<Program, Error> {
         if !te_function::is_te_text(&text) {
             if wanted.args.is_some() {
                 let message = format!("`--args` is for workloads of tensor expressions, and `{name}` is TVMScript");
                 return Err(Error::Usage(message, "`--bind` gives symbolic extents their values".to_owned()));
             }
-            return Program::from_script(name, bind, text);
+            return Program::from_script(name, bind, text, weights);
         }
         let Definition { func, warnings } = te_function::define(&text, name, wanted)?;
         let script = script::print_func(&func, Dialect::Current);
-        let program = Program::from_script(name, bind, script)?;
+        let program = Program::from_script(name, bind, script, weights)?;
         // Places in the script would be shown in the text that was given.
         let module = program.graph_module();
         let mut program = Program { origin: Some(text), ..program.with(module) };
@@ -99,11 +104,18 @@ impl Program {
     /// Reads a text in TVMScript.
     ///
     /// # Errors
-    /// The text has mistakes, or a symbol has two values.
-    pub fn from_script(name: &str, bind: &[(String, i64)], text: String) -> Result<Program, Error> {
-        let options = ParseOptions { bind: bindings(bind)?, ..ParseOptions::default() };
+    /// The text has mistakes, a symbol has two values, or the file of weights cannot be read.
+    pub fn from_script(
+        name: &str,
+        bind: &[(String, i64)],
+        text: String,
+        weights: Option<&Path>,
+    ) -> Result<Program, Error> {
+        let known = known_weights(&text, self::weights(Path::new(name), weights))?;
+        let options = ParseOptions { bind: bindings(bind)?, weights: known, ..ParseOptions::default() };
         let parsed = script::parse(&text, name, &options)?;
-        Ok(Program { name: name.to_owned(), text, origin: None, bind: bind.to_vec(), parsed })
+        let (name, weights) = (name.to_owned(), weights.map(Path::to_owned));
+        Ok(Program { name, text, origin: None, bind: bind.to_vec(), weights, parsed })
     }
 
     /// The text in which diagnostics have places, with its file name.
@@ -171,7 +183,7 @@ impl Program {
         let spans = module.funcs.iter().map(|_| Spans::default()).collect();
         let parsed = Parsed { module, graphs: functions, dialect: self.parsed.dialect, spans, warnings: Vec::new() };
         let (name, text, origin) = (self.name.clone(), self.text.clone(), self.origin.clone());
-        Program { name, text, origin, bind: self.bind.clone(), parsed }
+        Program { name, text, origin, bind: self.bind.clone(), weights: self.weights.clone(), parsed }
     }
 
     /// How often the graphs call each prim_func, without calls on weights and constants alone, which run once.
@@ -300,6 +312,27 @@ pub fn library(files: &[PathBuf]) -> Result<Context, Error> {
 pub fn weights(program: &Path, named: Option<&Path>) -> Option<PathBuf> {
     let beside = || ["safetensors", "npz"].map(|e| program.with_extension(e)).into_iter().find(|p| p.is_file());
     named.map(Path::to_owned).or_else(beside)
+}
+
+/// The elements of small weights by their names, if the text has operators whose shapes may depend on them.
+fn known_weights(text: &str, path: Option<PathBuf>) -> Result<BTreeMap<String, Constant>, Error> {
+    let mut known = BTreeMap::new();
+    let is_needed = || graph::op::of_known_elements().any(|op| text.contains(&format!("R.{}(", op.name)));
+    let Some(path) = path.filter(|_| is_needed()) else { return Ok(known) };
+    let refuse = |e: ArrayError| Error::Usage(e.to_string(), String::new());
+    let file = ArrayFile::open(&path).map_err(refuse)?;
+    for (i, name) in file.names().into_iter().enumerate() {
+        let shape = file.header(i).map_err(refuse)?.shape;
+        let n = shape.iter().try_fold(1_i64, |n, &extent| n.checked_mul(extent));
+        if n.is_some_and(|n| n <= graph::known::MOST_ELEMENTS)
+            // An array without a type is read when the program runs, which says the type.
+            && let Ok(array) = file.read(i, None)
+            && let Some(constant) = Constant::new(array.dtype(), &shape, array.into_data())
+        {
+            known.insert(name.replace('.', "_"), constant);
+        }
+    }
+    Ok(known)
 }
 
 /// Mistakes of a program that are found while it is compiled.

@@ -440,3 +440,32 @@ fn operators_are_listed() {
         json["operators"].as_array().expect("a list").iter().filter_map(|o| o["name"].as_str()).collect();
     assert!(names.contains(&"nn.max_pool2d") && names.iter().all(|n| n.contains("pool")), "{names:?}");
 }
+
+#[test]
+fn shapes_may_follow_from_weights_in_a_file() {
+    let dir = dir();
+    let path = |name: &str| text(&dir.path().join(name)).to_owned();
+    let (model, x) = (path("model.tir"), path("x.npz"));
+    let parameters = r#"x: R.Tensor((4,), "float32"), keep: R.Tensor((4,), "int64")"#;
+    let graph = |n_inputs: usize| {
+        let call = r#"R.take(x, R.squeeze(R.nonzero(R.greater(keep, R.const(1, "int64"))), axis=[0]))"#;
+        let body = format!("    with R.dataflow():\n        y = {call}\n        R.output(y)\n    return y\n");
+        format!("@R.function\ndef main({parameters}):\n    R.func_attr({{\"num_input\": {n_inputs}}})\n{body}")
+    };
+    let save = |name: &str, array: (&str, &Array)| arrays::write(&dir.path().join(name), &[array]).expect("a file");
+    fs::write(&model, graph(1)).expect("a model");
+    save("x.npz", ("x", &floats(&[4], &[1.0, 2.0, 3.0, 4.0])));
+    let expected = "the shape of the result depends on its elements";
+    fails(&["run", &model, "--inputs", &x], 2, expected);
+    save("model.npz", ("keep", &Array::from(&[2_i64, 0, 1, 3][..])));
+    save("two.npy", ("y", &floats(&[2], &[1.0, 4.0])));
+    succeeds(&["run", &model, "--inputs", &x, "--expect", &path("two.npy")]);
+    // Another file by its name.
+    save("other.npz", ("keep", &Array::from(&[0_i64, 5, 5, 5][..])));
+    save("three.npy", ("y", &floats(&[3], &[2.0, 3.0, 4.0])));
+    let other = path("other.npz");
+    succeeds(&["run", &model, "--inputs", &x, "--weights", &other, "--expect", &path("three.npy")]);
+    // What callers pass is no weight.
+    fs::write(&model, graph(2)).expect("a model");
+    fails(&["check", &model], 2, expected);
+}

@@ -5,6 +5,7 @@ use super::operator::Operator;
 use super::ty::Type;
 use crate::diagnostic::Span;
 use crate::ir::{Annotations, Arena, AttrValue, DType, ExprId, Symbol};
+use std::collections::BTreeMap;
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -196,6 +197,8 @@ pub struct Function {
     pub attrs: Annotations,
     /// Whether it is marked `private`.
     pub private: bool,
+    /// Elements of weights that were read with the text, for operators whose shapes depend on them. Calls are given the same weights.
+    pub known_weights: BTreeMap<ValueId, Constant>,
 }
 
 impl Function {
@@ -211,6 +214,7 @@ impl Function {
             output: Output::Tuple(Vec::new()),
             attrs: Annotations::new(),
             private: false,
+            known_weights: BTreeMap::new(),
         }
     }
 

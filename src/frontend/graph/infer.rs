@@ -68,13 +68,14 @@ impl<'a> Args<'a> {
     /// The elements of the tensor of a parameter, from which the shape of the result follows. `arena` owns the extents of the function.
     ///
     /// # Errors
-    /// They depend on inputs or weights.
+    /// They depend on inputs, or on weights without known elements.
     pub fn elements(&self, name: &str, arena: &Arena) -> Result<Constant, OpError> {
         let found = self.value(name).and_then(|v| known::elements(self.function, arena, v));
         found.ok_or_else(|| OpError {
-            help: Some("write the elements into the text, by `R.const` or `metadata`".into()),
-            ..self
-                .error(format!("`{name}` must follow from constants: the shape of the result depends on its elements"))
+            help: Some("make it a constant, or a weight (`num_input`) with a file of weights beside the text".into()),
+            ..self.error(format!(
+                "`{name}` must follow from constants or weights: the shape of the result depends on its elements"
+            ))
         })
     }
 

@@ -1,4 +1,4 @@
-//! Elements of values that follow from constants: where the shape of a result depends on them, they are computed while a text is read.
+//! Elements of values that follow from constants, and from weights that are read with the text: where the shape of a result depends on them, they are computed while a text is read.
 //!
 //! The prim_func of each call is interpreted. This is for what shapes depend on, which is small; large tensors are not known.
 
@@ -11,8 +11,8 @@ use crate::ir::interp::{Arg, Options, Tensor, run};
 use crate::ir::{Arena, Func};
 use std::collections::{HashMap, HashSet};
 
-/// Results of more elements are not computed.
-const MOST_ELEMENTS: i64 = 1 << 16;
+/// Results of more elements are not computed, and weights of more are not read for this.
+pub const MOST_ELEMENTS: i64 = 1 << 16;
 
 /// Computations of more stores are given up.
 const MOST_STORES: u64 = 1 << 20;
@@ -20,17 +20,20 @@ const MOST_STORES: u64 = 1 << 20;
 /// Values that follow from more calls are not computed.
 const MOST_CALLS: usize = 256;
 
-/// The elements of a tensor; `None` if they depend on parameters, or take long to compute. `arena` owns the extents of the function's
+/// The elements of a tensor; `None` if they depend on other parameters, or take long to compute. `arena` owns the extents of the function's
 /// types.
 pub(super) fn elements(function: &Function, arena: &Arena, v: ValueId) -> Option<Constant> {
     let v = function.resolved(v);
-    if let Some(constant) = function.constant(v) {
+    if let Some(constant) = function.constant(v).or_else(|| function.known_weights.get(&v)) {
         return Some(constant.clone());
     }
     let needed = needed(function, v)?;
     // Prim_funcs are made from the function's own arena.
     let mut known = Known { function: function.clone(), tuples: HashMap::new() };
     known.function.arena = arena.clone();
+    for (v, weight) in &function.known_weights {
+        known.function.values[v.index()].def = ValueDef::Constant(weight.clone());
+    }
     for &c in function.order.iter().filter(|c| needed.contains(c)) {
         let results = known.of_call(c)?;
         let result = function.call(c).result;
@@ -42,14 +45,14 @@ pub(super) fn elements(function: &Function, arena: &Arena, v: ValueId) -> Option
     known.function.constant(v).cloned()
 }
 
-/// The calls from which a value follows; `None` if it depends on a parameter, or on what is no operator.
+/// The calls from which a value follows; `None` if it depends on a parameter without known elements, or on what is no operator.
 fn needed(function: &Function, v: ValueId) -> Option<HashSet<CallId>> {
     let mut needed = HashSet::new();
     let mut open = vec![v];
     while let Some(v) = open.pop() {
         match function.value(v).def {
-            ValueDef::Param => return None,
-            ValueDef::Constant(_) => {}
+            ValueDef::Param if !function.known_weights.contains_key(&v) => return None,
+            ValueDef::Param | ValueDef::Constant(_) => {}
             ValueDef::Call(c) if needed.contains(&c) => {}
             ValueDef::Call(_) if needed.len() == MOST_CALLS => return None,
             ValueDef::Call(c) => {

@@ -13,7 +13,7 @@
 //! | [`operator`] | what an operator is: parameters, shape rule, lowering |
 //! | [`op`] | the table of operators, one file for each group |
 //! | [`infer`] | what shape rules are given |
-//! | `known` | elements that follow from constants |
+//! | [`known`] | elements that follow from constants |
 //! | [`libraries`] | libraries with functions that graphs call by name |
 //! | [`lower`] | what lowerings are given; from operators to prim_funcs |
 //! | [`pass`] | passes, one file each |
@@ -34,7 +34,7 @@ pub mod constness;
 pub mod distinct;
 pub mod function;
 pub mod infer;
-mod known;
+pub mod known;
 pub mod libraries;
 pub mod lower;
 pub mod memory;

@@ -75,14 +75,17 @@ pub struct ParseOptions {
     /// Values of symbolic extents and scalar parameters, by name (`--bind n=1024`). A scalar parameter with a value is
     /// no longer a parameter.
     pub bind: BTreeMap<String, i64>,
+    /// Elements of weights by their names, for operators of graphs whose shapes depend on them
+    /// ([`op::of_known_elements`](crate::graph::op::of_known_elements)). Others need none.
+    pub weights: BTreeMap<String, graph::Constant>,
     /// The verifier's checks; `None` accepts every program that can be represented.
     pub checks: Option<Checks>,
 }
 
 impl Default for ParseOptions {
-    /// No bindings, all checks.
+    /// No bindings, no weights, all checks.
     fn default() -> Self {
-        ParseOptions { bind: BTreeMap::new(), checks: Some(Checks::ALL) }
+        ParseOptions { bind: BTreeMap::new(), weights: BTreeMap::new(), checks: Some(Checks::ALL) }
     }
 }
 

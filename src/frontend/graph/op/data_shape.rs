@@ -209,8 +209,8 @@ mod tests {
     #[test]
     fn inputs_are_refused() {
         let params = r#"x: R.Tensor((3,), "float32")"#;
-        refused(params, "R.nonzero(x)", &["`R.nonzero`", "`x` must follow from constants"]);
-        refused(params, "R.unique(R.exp(x))", &["`R.unique`", "`x` must follow from constants"]);
+        refused(params, "R.nonzero(x)", &["`R.nonzero`", "`x` must follow from constants or weights"]);
+        refused(params, "R.unique(R.exp(x))", &["`R.unique`", "`x` must follow from constants or weights"]);
         refused("", r#"R.unique(R.const([1, 2], "int32"), axis=1)"#, &["axis 1 is outside of the 1 dimensions"]);
     }
 

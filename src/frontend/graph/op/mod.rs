@@ -92,6 +92,11 @@ pub fn all() -> impl Iterator<Item = &'static Operator> {
     GROUPS.iter().flat_map(|(_, operators)| operators.iter())
 }
 
+/// The operators whose shapes depend on elements, which must be known ([`Kind::Constant`]).
+pub fn of_known_elements() -> impl Iterator<Item = &'static Operator> {
+    all().filter(|op| op.params.iter().any(|p| p.kind == Kind::Constant))
+}
+
 /// The operator of a name, without `R.`.
 pub fn find(name: &str) -> Option<&'static Operator> {
     all().find(|op| op.name == name)

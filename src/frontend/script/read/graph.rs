@@ -120,6 +120,7 @@ impl<'a> GraphReader<'a, '_> {
                         for (key, value) in attrs {
                             self.r.func.attrs.insert(key, value);
                         }
+                        self.note_weights();
                     }
                 }
                 _ => self.unsupported(stmt.span, "a call without a result"),
@@ -130,6 +131,22 @@ impl<'a> GraphReader<'a, '_> {
                 self.r.error(d.help("choose a branch before, or select elements by `R.where`"));
             }
             _ => self.unsupported(stmt.span, "this statement"),
+        }
+    }
+
+    /// Notes the elements of the parameters behind the inputs, as far as they are given.
+    fn note_weights(&mut self) {
+        let n_inputs = self.r.func.attrs.get("num_input").and_then(AttrValue::as_int);
+        let Some(n_inputs) = n_inputs.and_then(|n| usize::try_from(n).ok()) else { return };
+        for &v in self.graph.params.iter().skip(n_inputs) {
+            let value = self.graph.value(v);
+            if let Some(ty) = value.ty.as_tensor()
+                && let Some(weight) = self.r.file.options.weights.get(value.name.as_str())
+                && ty.dtype == Some(weight.dtype())
+                && ty.constant_shape(&self.r.func.arena).as_deref() == Some(weight.shape())
+            {
+                self.graph.known_weights.insert(v, weight.clone());
+            }
         }
     }
 
