@@ -36,12 +36,14 @@
 //! | --- | --- |
 //! | this one | stages |
 //! | [`definition`] | stages that expressions of named axes define |
+//! | [`float_tests`] | tests of floats, as formulas |
 //! | [`reducer`] | what reductions combine by, also several values at once |
 //! | [`sequential`] | stages whose elements depend on others of the same tensor |
 //! | [`statements`] | stages that are statements |
 //! | [`prim_func`] | the function of the stages |
 
 mod definition;
+mod float_tests;
 mod prim_func;
 mod reducer;
 mod sequential;
@@ -158,6 +160,11 @@ impl Te {
     /// Simplifies the elements of stages from now on, as TVM's `te.create_prim_func` does: without knowing the ranges of indices.
     pub fn simplify_elements(&mut self) {
         self.simplify = true;
+    }
+
+    /// Whether elements are simplified, so that a formula may stand as TVM writes it.
+    pub fn simplifies(&self) -> bool {
+        self.simplify
     }
 
     fn simplified(&mut self, value: ExprId) -> ExprId {

@@ -4,7 +4,7 @@ use super::call::{Argument, Call, TopiError};
 use super::{Compute, Operator, by};
 use crate::graph::op;
 use crate::graph::operator::Lowering;
-use crate::ir::{BinOp, DType, ExprId};
+use crate::ir::{DType, ExprId};
 use crate::te::{Te, Tensor};
 
 const fn same(name: &'static str) -> Operator {
@@ -37,10 +37,6 @@ pub(super) const OPERATORS: &[Operator] = &[
     same("power"),
     same("right_shift"),
     same("subtract"),
-    by("trunc_divide", "lhs, rhs", |call| {
-        let (a, b) = (side(call, "lhs")?, side(call, "rhs")?);
-        binary(call, "T_trunc_divide", a, b, |te, x| te.binary(BinOp::Div, x[0], x[1]))
-    }),
     by("broadcast_to", "data, shape", |call| {
         let (x, shape) = (call.tensor("data")?, call.extents("shape")?);
         let from = call.te.shape(x).to_vec();
@@ -49,7 +45,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         if !fits {
             return Err(TopiError::new("the shape of `data` cannot be broadcast to `shape`"));
         }
-        Ok(vec![call.te.compute("T_broadcast_to", &shape, |te, i| te.broadcast_at(x, i))])
+        Ok(vec![call.te.compute("T_broadcast_to", &shape, |te, i| broadcast_element(te, x, i, &shape))])
     }),
 ];
 
@@ -71,6 +67,19 @@ impl Side {
     }
 }
 
+/// The element of a tensor at the indices of a shape to which it is broadcast. Dimensions of equal extents have equal indices, also
+/// if that is 1.
+fn broadcast_element(te: &mut Te, t: Tensor, i: &[ExprId], shape: &[ExprId]) -> ExprId {
+    let own = te.shape(t).to_vec();
+    let first = i.len() - own.len();
+    let mut at = Vec::with_capacity(own.len());
+    for (d, &extent) in own.iter().enumerate() {
+        let repeats = te.is_int(extent, 1) && !te.is_int(shape[first + d], 1);
+        at.push(if repeats { te.extent(0) } else { i[first + d] });
+    }
+    te.at(t, &at)
+}
+
 /// The operand of a parameter.
 pub(super) fn side(call: &mut Call<'_>, name: &'static str) -> Result<Side, TopiError> {
     Ok(match *call.get(name) {
@@ -89,6 +98,11 @@ pub(super) fn side(call: &mut Call<'_>, name: &'static str) -> Result<Side, Topi
 /// A function of graphs on the elements of `lhs` and `rhs`.
 pub(super) fn compute(call: &mut Call<'_>, of: &'static str) -> Result<Vec<Tensor>, TopiError> {
     let (a, b) = (side(call, "lhs")?, side(call, "rhs")?);
+    operation(call, of, a, b)
+}
+
+/// A function of graphs on the elements of two operands.
+pub(super) fn operation(call: &mut Call<'_>, of: &'static str, a: Side, b: Side) -> Result<Vec<Tensor>, TopiError> {
     match op::find(of).map(|o| o.lower) {
         Some(Lowering::Elementwise(stage, element)) => binary(call, stage, a, b, element),
         _ => Err(TopiError::new(format!("`{of}` is no function of two elements"))),
@@ -144,11 +158,10 @@ pub fn broadcast(
         shape.extend(extent);
     }
     Ok(vec![te.compute(stage, &shape, |te, i| {
-        let elements: Vec<ExprId> = (sides.iter().zip(&shapes))
-            .map(|(&side, own)| match side {
+        let elements: Vec<ExprId> = (sides.iter())
+            .map(|&side| match side {
                 Side::Number(e) => e,
-                Side::Tensor(t) if *own == shape => te.at(t, i),
-                Side::Tensor(t) => te.broadcast_at(t, i),
+                Side::Tensor(t) => broadcast_element(te, t, i, &shape),
             })
             .collect();
         element(te, &elements)

@@ -4,8 +4,8 @@ use super::call::{Argument, Call, TopiError};
 use super::{Compute, Operator, by};
 use crate::graph::op;
 use crate::graph::operator::Lowering;
-use crate::ir::{DType, ExprId, Intrinsic};
-use crate::te::Tensor;
+use crate::ir::{CmpOp, DType, ExprId, Intrinsic};
+use crate::te::{Te, Tensor};
 
 /// A function that graphs have by this name.
 const fn same(name: &'static str) -> Operator {
@@ -27,22 +27,44 @@ pub(super) const OPERATORS: &[Operator] = &[
     same("erf"),
     same("exp"),
     same("floor"),
-    same("isfinite"),
-    same("isinf"),
-    same("isnan"),
     same("log"),
-    same("logical_not"),
     same("negative"),
-    same("round"),
     same("rsqrt"),
     same("sigmoid"),
-    same("sign"),
     same("sin"),
     same("sinh"),
     same("sqrt"),
     same("tan"),
     same("tanh"),
     same("trunc"),
+    by("isfinite", "x", |call| tested(call, |te, x| te.is_finite(x))),
+    by("isinf", "x", |call| tested(call, |te, x| te.is_infinite(x))),
+    by("isnan", "x", |call| tested(call, |te, x| te.is_nan(x))),
+    by("logical_not", "x", |call| {
+        let x = call.tensor("x")?;
+        Ok(vec![each(call, x, "T_logical_not", |te, x| match te.dtype(x) {
+            DType::Bool => te.not(x),
+            dtype => {
+                let zero = te.constant(0, dtype);
+                te.compare(CmpOp::Eq, x, zero)
+            }
+        })])
+    }),
+    by("round", "x", |call| {
+        let x = call.tensor("x")?;
+        let is_float = call.type_of(x).is_float();
+        Ok(vec![each(call, x, "compute", |te, x| if is_float { te.call(Intrinsic::NearbyInt, &[x]) } else { x })])
+    }),
+    by("sign", "x", |call| {
+        let x = call.tensor("x")?;
+        let dtype = call.type_of(x);
+        Ok(vec![each(call, x, "T_sign", |te, x| {
+            let (zero, one, minus_one) = (te.constant(0, dtype), te.constant(1, dtype), te.constant(-1, dtype));
+            let (above, below) = (te.compare(CmpOp::Gt, x, zero), te.lt(x, zero));
+            let not_above = te.select(below, minus_one, zero);
+            te.select(above, one, not_above)
+        })])
+    }),
     by("identity", "x", |call| {
         let x = call.tensor("x")?;
         Ok(vec![each(call, x, "compute", |_, x| x)])
@@ -102,6 +124,12 @@ fn filler(call: &mut Call<'_>, name: &'static str, dtype: DType) -> Result<ExprI
     Ok(if dtype.is_float() { call.te.float(value, dtype) } else { call.te.int(value as i64, dtype) })
 }
 
+/// A test of floats.
+fn tested(call: &mut Call<'_>, f: fn(&mut Te, ExprId) -> ExprId) -> Result<Vec<Tensor>, TopiError> {
+    let x = call.tensor("x")?;
+    Ok(vec![each(call, x, "compute", f)])
+}
+
 fn floats(call: &mut Call<'_>, function: Intrinsic) -> Result<Vec<Tensor>, TopiError> {
     let x = call.tensor("x")?;
     expect_float(call, x)?;
@@ -123,7 +151,7 @@ pub(super) fn each(
     call: &mut Call<'_>,
     x: Tensor,
     name: &str,
-    f: impl FnOnce(&mut crate::te::Te, ExprId) -> ExprId,
+    f: impl FnOnce(&mut Te, ExprId) -> ExprId,
 ) -> Tensor {
     let shape = call.te.shape(x).to_vec();
     call.te.compute(name, &shape, |te, i| {

@@ -1,12 +1,14 @@
 //! Layers of neural networks.
 
-use super::call::{Call, TopiError, flag, float, int, ints};
+use super::broadcast::{Side, operation};
+use super::call::{Argument, Call, TopiError, float, int, ints};
 use super::elementwise::each;
-use super::transform::expect_equal;
+use super::reduction::sum;
+use super::transform::{expect_equal, reshaped, with_ones};
 use super::{Operator, by};
 use crate::graph::apply::Given;
 use crate::graph::op::{of_type, padded};
-use crate::ir::{CmpOp, ExprId, Intrinsic};
+use crate::ir::{AttrValue, BinOp, CmpOp, DType, ExprId, Intrinsic};
 use crate::te::{Reducer, Te, Tensor};
 
 pub(super) const OPERATORS: &[Operator] = &[
@@ -27,12 +29,9 @@ pub(super) const OPERATORS: &[Operator] = &[
         if !(0..rank).contains(&at) || call.rank(bias) != 1 {
             return Err(TopiError::new(format!("`bias` is a vector along axis {axis} of `data`")));
         }
-        let behind: Vec<i64> = (1..rank - at).collect();
-        let bias = match behind.is_empty() {
-            true => bias,
-            false => call.operator("expand_dims", vec![("x", Given::Tensor(bias)), ("axis", ints(&behind))])?[0],
-        };
-        call.operator("add", vec![("x1", Given::Tensor(data)), ("x2", Given::Tensor(bias))])
+        let behind = (rank - at - 1) as usize;
+        let bias = if behind == 0 { bias } else { with_ones(call.te, bias, 1, behind) };
+        operation(call, "add", Side::Tensor(data), Side::Tensor(bias))
     }),
     by(
         "nn.dense",
@@ -68,7 +67,10 @@ pub(super) const OPERATORS: &[Operator] = &[
     }),
     by("nn.log_softmax", "x, axis=-1", |call| {
         let (x, axis) = (call.tensor("x")?, call.int("axis")?);
-        call.operator("nn.log_softmax", vec![("data", Given::Tensor(x)), ("axis", int(axis))])
+        let result = call.operator("nn.log_softmax", vec![("data", Given::Tensor(x)), ("axis", int(axis))])?;
+        let axis = if axis < 0 { axis + call.rank(x) as i64 } else { axis };
+        call.te.annotate(result[0], "axis", AttrValue::Int(axis));
+        Ok(result)
     }),
     by("nn.pad", "data, pad_before, pad_after=None, pad_value=0.0, name='PadInput', attrs=None", |call| {
         let (data, before, name) = (call.tensor("data")?, call.ints("pad_before")?, call.text("name")?);
@@ -90,17 +92,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         let x = call.tensor("x")?;
         call.operator("nn.relu", vec![("data", Given::Tensor(x))])
     }),
-    by("nn.rms_norm", "data, weight, axis, epsilon=1e-05", |call| {
-        let (data, weight, axes) = (call.tensor("data")?, call.tensor("weight")?, call.ints("axis")?);
-        let epsilon = call.float("epsilon")?;
-        let given = vec![
-            ("data", Given::Tensor(data)),
-            ("weight", Given::Tensor(weight)),
-            ("axes", ints(&axes)),
-            ("epsilon", float(epsilon)),
-        ];
-        call.operator("nn.rms_norm", given)
-    }),
+    by("nn.rms_norm", "data, weight, axis, epsilon=1e-05", rms_norm),
     by("nn.scale_shift_nchw", "Input, Scale, Shift", |call| scale_shift(call, 1)),
     by("nn.scale_shift_nhwc", "Input, Scale, Shift", |call| scale_shift(call, 3)),
     by("nn.softmax", "x, axis=-1", |call| {
@@ -121,7 +113,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             let exp = te.call(Intrinsic::Exp, &[scaled]);
             let sum = te.add(one, exp);
             let log = te.call(Intrinsic::Log, &[sum]);
-            let inverse = te.binary(crate::ir::BinOp::Div, one, beta);
+            let inverse = te.binary(BinOp::Div, one, beta);
             let soft = te.mul(inverse, log);
             te.select(is_linear, x, soft)
         })])
@@ -191,11 +183,8 @@ fn matmul(
         te.mul(x, y)
     });
     let Some(bias) = bias else { return Ok(vec![product]) };
-    let bias = match call.type_of(bias) == dtype {
-        true => bias,
-        false => each(call, bias, "compute", |te, x| te.converted(dtype, x)),
-    };
-    call.operator("add", vec![("x1", Given::Tensor(product)), ("x2", Given::Tensor(bias))])
+    let bias = each(call, bias, "compute", |te, x| te.converted(dtype, x));
+    operation(call, "add", Side::Tensor(product), Side::Tensor(bias))
 }
 
 fn batch_matmul(call: &mut Call<'_>) -> Result<Vec<Tensor>, TopiError> {
@@ -232,27 +221,95 @@ fn batch_matmul(call: &mut Call<'_>) -> Result<Vec<Tensor>, TopiError> {
     })])
 }
 
+/// Normalisation by given means and variances.
 fn batch_norm(call: &mut Call<'_>) -> Result<Vec<Tensor>, TopiError> {
-    let mut given = Vec::new();
-    for name in ["data", "gamma", "beta", "moving_mean", "moving_var"] {
-        given.push((name, Given::Tensor(call.tensor(name)?)));
+    if call.flag("training")? {
+        return call.wrong("training", "`False`: means and variances are given");
     }
+    let data = call.tensor("data")?;
+    let rank = call.rank(data) as i64;
+    let axis = call.opt_int("axis")?.unwrap_or(1);
+    let at = if axis < 0 { axis + rank } else { axis };
+    if !(0..rank).contains(&at) {
+        return call.wrong("axis", "an axis of `data`");
+    }
+    let mut shape = vec![call.te.extent(1); rank as usize];
+    shape[at as usize] = call.te.shape(data)[at as usize];
+    let epsilon = if *call.get("epsilon") == Argument::None { 1e-5 } else { call.float("epsilon")? };
     let yes = |call: &Call<'_>, name: &'static str| -> Result<bool, TopiError> {
-        if *call.get(name) == super::Argument::None { Ok(true) } else { call.flag(name) }
+        if *call.get(name) == Argument::None { Ok(true) } else { call.flag(name) }
     };
     let (center, scale) = (yes(call, "center")?, yes(call, "scale")?);
-    let number = |call: &Call<'_>, name: &'static str, default: f64| -> Result<f64, TopiError> {
-        if *call.get(name) == super::Argument::None { Ok(default) } else { call.float(name) }
+    let along = |call: &mut Call<'_>, name: &'static str| -> Result<Side, TopiError> {
+        let vector = call.tensor(name)?;
+        Ok(Side::Tensor(reshaped(call.te, vector, &shape)))
     };
-    given.extend([
-        ("axis", int(call.opt_int("axis")?.unwrap_or(1))),
-        ("epsilon", float(number(call, "epsilon", 1e-5)?)),
-        ("center", flag(center)),
-        ("scale", flag(scale)),
-        ("momentum", float(number(call, "momentum", 0.1)?)),
-        ("training", flag(call.flag("training")?)),
-    ]);
-    call.operator("nn.batch_norm", given)
+    let mean = along(call, "moving_mean")?;
+    let mut out = operation(call, "subtract", Side::Tensor(data), mean)?[0];
+    let variance = along(call, "moving_var")?;
+    let epsilon = call.te.float(epsilon, DType::Float32);
+    let variance = operation(call, "add", variance, Side::Number(epsilon))?[0];
+    let deviation = each(call, variance, "compute", |te, x| te.call(Intrinsic::Sqrt, &[x]));
+    out = operation(call, "divide", Side::Tensor(out), Side::Tensor(deviation))?[0];
+    if scale {
+        let gamma = along(call, "gamma")?;
+        out = operation(call, "multiply", Side::Tensor(out), gamma)?[0];
+    }
+    if center {
+        let beta = along(call, "beta")?;
+        out = operation(call, "add", Side::Tensor(out), beta)?[0];
+    }
+    let (mean, variance) = (call.tensor("moving_mean")?, call.tensor("moving_var")?);
+    let one = Side::Number(call.te.int32(1));
+    let mean = operation(call, "multiply", Side::Tensor(mean), one)?[0];
+    let variance = operation(call, "multiply", Side::Tensor(variance), one)?[0];
+    Ok(vec![out, mean, variance])
+}
+
+/// The data divided by the root of its mean square along axes, times a weight.
+fn rms_norm(call: &mut Call<'_>) -> Result<Vec<Tensor>, TopiError> {
+    let (data, weight, epsilon) = (call.tensor("data")?, call.tensor("weight")?, call.float("epsilon")?);
+    let dtype = call.type_of(data);
+    let rank = call.rank(data) as i64;
+    let mut axes = Vec::new();
+    for axis in call.ints("axis")? {
+        let at = if axis < 0 { axis + rank } else { axis };
+        if !(0..rank).contains(&at) {
+            return call.wrong("axis", "axes of `data`");
+        }
+        axes.push(at as usize);
+    }
+    if !dtype.is_float() || call.type_of(weight) != dtype || axes.is_empty() || call.rank(weight) != axes.len() {
+        return Err(TopiError::new("`data` and `weight` must be floats of one type, and `weight` have the axes"));
+    }
+    let shape = call.te.shape(data).to_vec();
+    let wide = DType::Float32;
+    let data = each(call, data, "T_cast", |te, x| te.converted(wide, x));
+    let square = operation(call, "multiply", Side::Tensor(data), Side::Tensor(data))?[0];
+    let sum = sum(call.te, square, &axes, false);
+    let te = &mut *call.te;
+    let rest = te.shape(sum).to_vec();
+    let mut count = te.float(1.0, wide);
+    for &d in &axes {
+        let extent = te.cast(wide, shape[d]);
+        count = te.mul(count, extent);
+    }
+    let scale = te.compute("rsqrt", &rest, |te, i| {
+        let sum = te.at(sum, i);
+        let epsilon = te.float(epsilon, wide);
+        let mean = te.binary(BinOp::Div, sum, count);
+        let mean = te.add(mean, epsilon);
+        te.call(Intrinsic::Rsqrt, &[mean])
+    });
+    let weight = each(call, weight, "T_cast", |te, x| te.converted(wide, x));
+    let scaled = call.te.compute("T_rms_norm", &shape, |te, i| {
+        let rest: Vec<ExprId> = (0..i.len()).filter(|d| !axes.contains(d)).map(|d| i[d]).collect();
+        let along: Vec<ExprId> = axes.iter().map(|&d| i[d]).collect();
+        let (scale, x, weight) = (te.at(scale, &rest), te.at(data, i), te.at(weight, &along));
+        let scaled = te.mul(scale, x);
+        te.mul(scaled, weight)
+    });
+    Ok(vec![each(call, scaled, "T_cast", |te, x| te.converted(dtype, x))])
 }
 
 /// A normalisation with gamma and beta.

@@ -1,11 +1,11 @@
 //! Other shapes and orders of elements.
 
 use super::broadcast::{broadcast, side};
-use super::call::{Argument, Call, TopiError, int, ints, opt_ints, text};
+use super::call::{Argument, Call, TopiError, int, ints, opt_ints};
 use super::{Operator, by};
 use crate::graph::apply::Given;
-use crate::ir::{AttrValue, CmpOp, DType};
-use crate::te::{Reducer, Tensor};
+use crate::ir::{CmpOp, DType, ExprId};
+use crate::te::{Reducer, Te, Tensor};
 
 pub(super) const OPERATORS: &[Operator] = &[
     by("arange", "start, stop=None, step=1, dtype='float32'", arange),
@@ -21,42 +21,57 @@ pub(super) const OPERATORS: &[Operator] = &[
         if !(0..=rank).contains(&first) || !(0..=30).contains(&n) {
             return call.wrong("axis", "an axis of the tensor");
         }
-        let axes: Vec<i64> = (first..first + n).collect();
-        call.operator("expand_dims", vec![("x", Given::Tensor(x)), ("axis", ints(&axes))])
+        Ok(vec![with_ones(call.te, x, first as usize, n as usize)])
     }),
     by("flip", "a, axis=0", |call| {
         let (x, axis) = (call.tensor("a")?, call.int("axis")?);
-        call.operator("flip", vec![("data", Given::Tensor(x)), ("axis", int(axis))])
+        let d = dimension(call, x, axis)?;
+        let shape = call.te.shape(x).to_vec();
+        Ok(vec![call.te.compute("T_reverse_sequence", &shape, |te, i| {
+            let mut at = i.to_vec();
+            let last = te.add_const(shape[d], -1);
+            at[d] = te.sub(last, i[d]);
+            te.at(x, &at)
+        })])
     }),
     by("gather", "data, axis, indices", |call| {
         let (data, axis, indices) = (call.tensor("data")?, call.int("axis")?, call.tensor("indices")?);
-        let given = vec![("data", Given::Tensor(data)), ("indices", Given::Tensor(indices)), ("axis", int(axis))];
-        call.operator("gather_elements", given)
-    }),
-    by("gather_nd", "a, indices, batch_dims=0", |call| {
-        let (data, indices, batch) = (call.tensor("a")?, call.tensor("indices")?, call.int("batch_dims")?);
-        let given =
-            vec![("data", Given::Tensor(data)), ("indices", Given::Tensor(indices)), ("batch_dims", int(batch))];
-        call.operator("gather_nd", given)
+        let d = dimension(call, data, axis)?;
+        let shape = call.te.shape(indices).to_vec();
+        if shape.len() != call.rank(data) || !call.type_of(indices).is_index() {
+            return call.wrong("indices", "integers of as many dimensions as `data` has");
+        }
+        Ok(vec![call.te.compute("T_gather", &shape, |te, i| {
+            let mut at = i.to_vec();
+            at[d] = te.at(indices, i);
+            te.at(data, &at)
+        })])
     }),
     by("matmul", "a, b, transp_a=False, transp_b=False", matmul),
     by("one_hot", "indices, on_value, off_value, depth, axis, dtype", |call| {
         let (indices, dtype) = (call.tensor("indices")?, call.dtype("dtype")?);
         let (depth, axis) = (call.int("depth")?, call.int("axis")?);
-        let mut value = |name: &'static str| -> Result<Given, TopiError> {
+        let mut value = |name: &'static str| -> Result<ExprId, TopiError> {
             let v = call.float(name)?;
-            let e = if dtype.is_float() { call.te.float(v, dtype) } else { call.te.int(v as i64, dtype) };
-            Ok(Given::Number(e))
+            Ok(if dtype.is_float() { call.te.float(v, dtype) } else { call.te.int(v as i64, dtype) })
         };
         let (on, off) = (value("on_value")?, value("off_value")?);
-        let given = vec![
-            ("indices", Given::Tensor(indices)),
-            ("on_value", on),
-            ("off_value", off),
-            ("depth", int(depth)),
-            ("axis", int(axis)),
-        ];
-        call.operator("one_hot", given)
+        let mut shape = call.te.shape(indices).to_vec();
+        let d = if axis == -1 { shape.len() as i64 } else { axis };
+        if !(0..=shape.len() as i64).contains(&d) || !(1..=1 << 30).contains(&depth) {
+            return call.wrong("axis", "an axis of the result");
+        }
+        let d = d as usize;
+        shape.insert(d, call.te.extent(depth));
+        Ok(vec![call.te.compute("T_one_hot", &shape, |te, i| {
+            let mut at = i.to_vec();
+            let own = at.remove(d);
+            let index = te.at(indices, &at);
+            let common = te.dtype(index).common(te.dtype(own));
+            let (index, own) = (te.converted(common, index), te.converted(common, own));
+            let is_it = te.compare(CmpOp::Eq, index, own);
+            te.select(is_it, on, off)
+        })])
     }),
     by("repeat", "a, repeats, axis", |call| {
         let (x, n, axis) = (call.tensor("a")?, call.int("repeats")?, call.int("axis")?);
@@ -67,7 +82,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         if shape.iter().any(|&e| call.te.as_int(e).is_some_and(|n| n < 0)) {
             return call.wrong("newshape", "extents that are not negative");
         }
-        let n = |te: &crate::te::Te, all: &[crate::ir::ExprId]| -> Option<i64> {
+        let n = |te: &Te, all: &[ExprId]| -> Option<i64> {
             all.iter().try_fold(1i64, |n, &e| n.checked_mul(te.as_int(e)?))
         };
         let from = call.te.shape(x).to_vec();
@@ -76,18 +91,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         {
             return Err(TopiError::new(format!("`a` has {a} elements, and `newshape` has {b}")));
         }
-        Ok(vec![call.te.reshaped("T_reshape", x, &shape)])
-    }),
-    by("reverse_sequence", "a, seq_lengths, seq_axis=1, batch_axis=0", |call| {
-        let (x, lengths) = (call.tensor("a")?, call.tensor("seq_lengths")?);
-        let (seq, batch) = (call.int("seq_axis")?, call.int("batch_axis")?);
-        let given = vec![
-            ("data", Given::Tensor(x)),
-            ("seq_lengths", Given::Tensor(lengths)),
-            ("seq_axis", int(seq)),
-            ("batch_axis", int(batch)),
-        ];
-        call.operator("reverse_sequence", given)
+        Ok(vec![reshaped(call.te, x, &shape)])
     }),
     by("split", "ary, indices_or_sections, axis=0", |call| {
         let (x, axis) = (call.tensor("ary")?, call.int("axis")?);
@@ -99,30 +103,53 @@ pub(super) const OPERATORS: &[Operator] = &[
     }),
     by("squeeze", "a, axis=None", |call| {
         let (x, axes) = (call.tensor("a")?, call.opt_ints("axis")?);
-        call.operator("squeeze", vec![("x", Given::Tensor(x)), ("axis", opt_ints(axes.as_deref()))])
+        let from = call.te.shape(x).to_vec();
+        let mut dropped: Vec<bool> = from.iter().map(|&e| axes.is_none() && call.te.is_int(e, 1)).collect();
+        for axis in axes.into_iter().flatten() {
+            let d = dimension(call, x, axis)?;
+            if !call.te.is_int(from[d], 1) {
+                return call.wrong("axis", "axes of extent 1");
+            }
+            dropped[d] = true;
+        }
+        let shape: Vec<ExprId> = from.iter().zip(&dropped).filter(|(_, d)| !**d).map(|(&e, _)| e).collect();
+        Ok(vec![call.te.compute("T_squeeze", &shape, |te, i| {
+            let mut rest = i.iter().copied();
+            let at: Vec<ExprId> = (dropped.iter())
+                .map(|&d| if d { te.extent(0) } else { rest.next().unwrap_or(from[0]) })
+                .collect();
+            te.at(x, &at)
+        })])
     }),
     by("stack", "tensors, axis=0", |call| {
         let (all, axis) = (call.tensors("tensors")?, call.int("axis")?);
         call.operator("stack", vec![("tensors", Given::Tensors(all)), ("axis", int(axis))])
     }),
     by("strided_slice", "a, begin, end, strides=None, axes=None, slice_mode='end', assume_inbound=True", strided_slice),
-    by("take", "a, indices, axis=None, batch_dims=0, mode='fast'", |call| {
-        let (x, indices, mode) = (call.tensor("a")?, call.tensor("indices")?, call.text("mode")?);
-        if call.int("batch_dims")? != 0 {
-            return call.wrong("batch_dims", "0");
-        }
-        let axis = call.opt_int("axis")?.map_or(Given::Attr(AttrValue::None), int);
-        let given = vec![
-            ("x", Given::Tensor(x)),
-            ("indices", Given::Tensor(indices)),
-            ("axis", axis),
-            ("mode", text(mode.as_str())),
-        ];
-        call.operator("take", given)
-    }),
+    by("take", "a, indices, axis=None, batch_dims=0, mode='fast'", take),
     by("tile", "a, reps", |call| {
-        let (x, reps) = (call.tensor("a")?, call.ints("reps")?);
-        call.operator("tile", vec![("data", Given::Tensor(x)), ("repeats", ints(&reps))])
+        let (x, mut reps) = (call.tensor("a")?, call.ints("reps")?);
+        let mut from = call.te.shape(x).to_vec();
+        if reps.iter().any(|n| !(0..=1 << 30).contains(n)) || reps.len() > 30 {
+            return call.wrong("reps", "integers from 0 on");
+        }
+        // TVM counts repetitions by `int64`, so that such are the extents.
+        call.te.set_index_type(DType::Int64);
+        let added = reps.len().saturating_sub(from.len());
+        for _ in 0..added {
+            let one = call.te.extent(1);
+            from.insert(0, one);
+        }
+        while reps.len() < from.len() {
+            reps.insert(0, 1);
+        }
+        let te = &mut *call.te;
+        let from: Vec<ExprId> = from.into_iter().map(|e| te.converted(DType::Int64, e)).collect();
+        let shape: Vec<ExprId> = from.iter().zip(&reps).map(|(&e, &n)| te.mul_const(e, n)).collect();
+        Ok(vec![te.compute("T_tile", &shape, |te, i| {
+            let at: Vec<ExprId> = (added..i.len()).map(|d| te.floor_mod(i[d], from[d])).collect();
+            te.at(x, &at)
+        })])
     }),
     by("transpose", "a, axes=None", |call| {
         let (x, axes) = (call.tensor("a")?, call.opt_ints("axes")?);
@@ -155,13 +182,115 @@ fn arange(call: &mut Call<'_>) -> Result<Vec<Tensor>, TopiError> {
     let n = ((stop - start) / step).ceil().max(0.0) as i64;
     let shape = [call.te.extent(n)];
     Ok(vec![call.te.compute("T_arange", &shape, |te, i| {
-        let value = |te: &mut crate::te::Te, v: f64| {
+        let value = |te: &mut Te, v: f64| {
             if dtype.is_float() { te.float(v, dtype) } else { te.int(v as i64, dtype) }
         };
         let (start, step) = (value(te, start), value(te, step));
         let at = te.converted(dtype, i[0]);
         let distance = te.mul(step, at);
         te.add(start, distance)
+    })])
+}
+
+/// A dimension of a tensor, counted from the end if it is negative.
+fn dimension(call: &Call<'_>, x: Tensor, axis: i64) -> Result<usize, TopiError> {
+    let rank = call.rank(x) as i64;
+    let d = if axis < 0 { axis + rank } else { axis };
+    match (0..rank).contains(&d) {
+        true => Ok(d as usize),
+        false => {
+            let message = format!("axis {axis} is outside of the {rank} dimensions");
+            Err(TopiError { argument: Some("axis"), message, help: None })
+        }
+    }
+}
+
+/// A tensor with `n` dimensions of extent 1 before dimension `first`.
+pub(super) fn with_ones(te: &mut Te, x: Tensor, first: usize, n: usize) -> Tensor {
+    let mut shape = te.shape(x).to_vec();
+    for _ in 0..n {
+        let one = te.extent(1);
+        shape.insert(first, one);
+    }
+    te.compute("T_expand_dims", &shape, |te, i| {
+        let mut at = i.to_vec();
+        at.drain(first..first + n);
+        te.at(x, &at)
+    })
+}
+
+/// A tensor by another shape of as many elements, in the same order.
+pub(super) fn reshaped(te: &mut Te, x: Tensor, shape: &[ExprId]) -> Tensor {
+    let from = te.shape(x).to_vec();
+    te.compute("T_reshape", shape, |te, i| {
+        let mut flat = te.extent(0);
+        for (&index, &extent) in i.iter().zip(shape) {
+            flat = te.mul(flat, extent);
+            flat = te.add(flat, index);
+        }
+        let at = unravelled(te, flat, &from);
+        te.at(x, &at)
+    })
+}
+
+/// The indices of the element at a position in row-major order.
+fn unravelled(te: &mut Te, mut position: ExprId, shape: &[ExprId]) -> Vec<ExprId> {
+    let mut at = Vec::with_capacity(shape.len());
+    for &extent in shape.iter().rev() {
+        at.push(te.floor_mod(position, extent));
+        position = te.floor_div(position, extent);
+    }
+    at.reverse();
+    at
+}
+
+/// Elements, or slices along an axis, at indices.
+fn take(call: &mut Call<'_>) -> Result<Vec<Tensor>, TopiError> {
+    let (x, indices) = (call.tensor("a")?, call.tensor("indices")?);
+    if call.int("batch_dims")? != 0 {
+        return call.wrong("batch_dims", "0");
+    }
+    if !call.type_of(indices).is_index() {
+        return call.wrong("indices", "a tensor of `int32` or `int64`");
+    }
+    let is_clipped = match call.text("mode")?.as_str() {
+        "fast" => false,
+        "clip" => true,
+        _ => return call.wrong("mode", "`\"fast\"` or `\"clip\"`"),
+    };
+    let (from, picked) = (call.te.shape(x).to_vec(), call.te.shape(indices).to_vec());
+    let index = move |te: &mut Te, i: &[ExprId], extent: ExprId| {
+        let index = te.at(indices, i);
+        match is_clipped {
+            true => {
+                let (zero, last) = (te.extent(0), te.add_const(extent, -1));
+                let index = te.max(zero, index);
+                te.min(index, last)
+            }
+            false => index,
+        }
+    };
+    let Some(axis) = call.opt_int("axis")? else {
+        return Ok(vec![call.te.compute("T_take", &picked, |te, i| {
+            let mut all = te.extent(1);
+            for &extent in &from {
+                all = te.mul(all, extent);
+            }
+            let position = index(te, i, all);
+            let at = unravelled(te, position, &from);
+            te.at(x, &at)
+        })]);
+    };
+    let d = dimension(call, x, axis)?;
+    let mut shape = from[..d].to_vec();
+    shape.extend(&picked);
+    shape.extend(&from[d + 1..]);
+    Ok(vec![call.te.compute("T_take", &shape, |te, i| {
+        let own = index(te, &i[d..d + picked.len()], from[d]);
+        let mut at = i[..d].to_vec();
+        at.push(own);
+        at.extend(&i[d + picked.len()..]);
+        te.at(x, &at)
     })])
 }
 
@@ -187,7 +316,7 @@ fn matmul(call: &mut Call<'_>) -> Result<Vec<Tensor>, TopiError> {
 }
 
 /// Refuses two known extents that differ.
-pub(super) fn expect_equal(call: &Call<'_>, a: crate::ir::ExprId, b: crate::ir::ExprId) -> Result<(), TopiError> {
+pub(super) fn expect_equal(call: &Call<'_>, a: ExprId, b: ExprId) -> Result<(), TopiError> {
     match (call.te.as_int(a), call.te.as_int(b)) {
         (Some(x), Some(y)) if x != y => {
             Err(TopiError::new(format!("the extents over which is summed differ: {x} and {y}")))

@@ -10,6 +10,7 @@ use crate::interpreter::{call::Arguments, type_error};
 use crate::ir::op::Domain;
 use crate::ir::{BinOp, CmpOp, DType, ExprId, Intrinsic};
 use crate::script::python::BinaryOp;
+use crate::te::Te;
 
 /// A scalar function.
 #[derive(Debug)]
@@ -27,8 +28,8 @@ enum Kind {
     Float(Intrinsic),
     /// A rounding: integers stay.
     Round(Intrinsic),
-    /// A test of a float; integers have this result.
-    Test(Intrinsic, bool),
+    /// A test of a float.
+    Test(fn(&mut Te, ExprId) -> ExprId),
     /// An operator.
     Binary(BinaryOp),
     /// An operator that has no token.
@@ -113,9 +114,9 @@ const ALL: &[Scalar] = &[
     Scalar { name: "trunc", params: "x, span=None", kind: Kind::Round(Intrinsic::Trunc) },
     Scalar { name: "round", params: "x, span=None", kind: Kind::Round(Intrinsic::Round) },
     Scalar { name: "nearbyint", params: "x, span=None", kind: Kind::Round(Intrinsic::NearbyInt) },
-    Scalar { name: "isnan", params: "x, span=None", kind: Kind::Test(Intrinsic::IsNan, false) },
-    Scalar { name: "isinf", params: "x, span=None", kind: Kind::Test(Intrinsic::IsInf, false) },
-    Scalar { name: "isfinite", params: "x, span=None", kind: Kind::Test(Intrinsic::IsFinite, true) },
+    Scalar { name: "isnan", params: "x, span=None", kind: Kind::Test(Te::is_nan) },
+    Scalar { name: "isinf", params: "x, span=None", kind: Kind::Test(Te::is_infinite) },
+    Scalar { name: "isfinite", params: "x, span=None", kind: Kind::Test(Te::is_finite) },
     binary("div", Kind::Op(BinOp::Div)),
     binary("truncdiv", Kind::Op(BinOp::Div)),
     binary("truncmod", Kind::Op(BinOp::Mod)),
@@ -223,12 +224,9 @@ impl Scalar {
                     false => x,
                 }
             }
-            Kind::Test(f, of_integers) => {
+            Kind::Test(f) => {
                 let x = operand(run, 0)?;
-                match run.library.te.dtype(x).is_float() {
-                    true => run.library.te.call(f, &[x]),
-                    false => run.library.te.bool(of_integers),
-                }
+                f(&mut run.library.te, x)
             }
             Kind::Binary(op) => {
                 let ((_, a, a_span), (_, b, b_span)) = (given[0].clone(), given[1].clone());
