@@ -22,10 +22,10 @@ use crate::diagnostic::nearest;
 use crate::graph::pass::{self, PIPELINE};
 use crate::ir::Func;
 use crate::ir::preparation::separate;
-use crate::loopir::Kernel;
-use crate::loopir::print::print;
+use crate::loopir::{self, Kernel};
 use crate::lower;
 use crate::request::program;
+use crate::te;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ use std::path::PathBuf;
 pub(super) struct Args {
     #[command(flatten)]
     input: Input,
-    /// Stage: `graph`, `tir`, `loopir`, `after:PASS` (of graphs or kernels), `passes` (their times, and which changed anything), `clif` or `asm`
+    /// Stage: `graph`, `dag` (one line for each tensor), `tir`, `loopir`, `after:PASS` (of graphs or kernels), `passes` (their times, and which changed anything), `clif` or `asm`
     #[arg(long, value_name = "STAGE", value_parser = stage)]
     stage: Stage,
     #[command(flatten)]
@@ -57,6 +57,8 @@ pub(super) struct Args {
 enum Stage {
     /// The graphs, perhaps after one of their passes.
     Graph(Option<String>),
+    /// The stages of a program as written, one line for each tensor.
+    Dag,
     /// The scheduled program.
     Tir,
     /// The loop IR after lowering.
@@ -75,6 +77,7 @@ enum Stage {
 fn stage(text: &str) -> Result<Stage, String> {
     Ok(match text {
         "graph" => Stage::Graph(None),
+        "dag" => Stage::Dag,
         "tir" => Stage::Tir,
         "loopir" => Stage::LoopIr,
         "passes" => Stage::Passes,
@@ -90,7 +93,11 @@ fn stage(text: &str) -> Result<Stage, String> {
                     None => format!("there is no pass `{pass}`; the passes are {}", names.join(", ")),
                 });
             }
-            None => return Err("expected `graph`, `tir`, `loopir`, `after:PASS`, `passes`, `clif` or `asm`".to_owned()),
+            None => {
+                return Err(
+                    "expected `graph`, `dag`, `tir`, `loopir`, `after:PASS`, `passes`, `clif` or `asm`".to_owned()
+                );
+            }
         },
     })
 }
@@ -109,6 +116,9 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         true => program.tasks(args.versions.func.as_deref())?,
         false => program.functions(args.versions.func.as_deref())?,
     };
+    if args.stage == Stage::Dag {
+        return dag(args, &program, &functions, console);
+    }
     if args.stage != Stage::Tir {
         for &index in &functions {
             setting::check_concrete(&program.module().funcs[index])?;
@@ -129,11 +139,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
             emit(version, &args.stage, &mut kernels)?;
         }
     }
-    let text = match args.format {
-        Format::Json => format!("{:#}\n", json!({"kernels": kernels.iter().map(Emitted::json).collect::<Vec<_>>()})),
-        Format::Human => kernels.iter().map(|k| k.text.as_str()).collect::<Vec<_>>().join("\n"),
-    };
-    output::write(args.output.as_deref(), &text, console)
+    print(args, &kernels, console)
 }
 
 /// Prints the graphs of a program, as written or after one of their passes.
@@ -149,6 +155,32 @@ fn graph(args: &Args, after: Option<&str>, console: Console) -> Done {
         pass::run_until(&mut module, &cx, name).map_err(|found| program::mistakes(&program, found))?;
     }
     let text = program.with(module).print(program.dialect(args.dialect));
+    output::write(args.output.as_deref(), &text, console)
+}
+
+/// Prints the stages of functions.
+fn dag(args: &Args, program: &Program, functions: &[usize], console: Console) -> Done {
+    if args.best || args.trace.is_some() {
+        let message = "`--stage dag` shows the program as written".to_owned();
+        return Err(Failure::Usage(message, "`--stage tir` shows a scheduled one".to_owned()));
+    }
+    let mut kernels = Vec::new();
+    for &index in functions {
+        let func = &program.module().funcs[index];
+        let text = te::dag(func).map_err(|why| {
+            let message = format!("`{}` has no DAG of stages: {why}", func.name);
+            Failure::Usage(message, "`--stage tir` prints any program".to_owned())
+        })?;
+        kernels.push(Emitted { title: func.name.to_string(), text, passes: Vec::new() });
+    }
+    print(args, &kernels, console)
+}
+
+fn print(args: &Args, kernels: &[Emitted], console: Console) -> Done {
+    let text = match args.format {
+        Format::Json => format!("{:#}\n", json!({"kernels": kernels.iter().map(Emitted::json).collect::<Vec<_>>()})),
+        Format::Human => kernels.iter().map(|k| k.text.as_str()).collect::<Vec<_>>().join("\n"),
+    };
     output::write(args.output.as_deref(), &text, console)
 }
 
@@ -191,13 +223,13 @@ fn kernel(version: &Version, func: &Func, title: String, stage: &Stage) -> Resul
     let kernel = lower::lower(func).map_err(|e| failed(&e))?;
     let mut passes = Vec::new();
     let text = match stage {
-        Stage::Graph(_) | Stage::Tir | Stage::LoopIr => print(&kernel),
+        Stage::Graph(_) | Stage::Dag | Stage::Tir | Stage::LoopIr => loopir::print::print(&kernel),
         Stage::After(pass) => {
             if !opt::passes(Some(&kernel)).any(|name| name == pass) {
                 let why = "it has loops that are not counted, or jumps, which only `strip_mine` takes";
                 return Err(Failure::Negative(format!("the pass `{pass}` does not run over `{title}`: {why}")));
             }
-            print(&inspect::run_passes(kernel, &options, Some(pass)).0)
+            loopir::print::print(&inspect::run_passes(kernel, &options, Some(pass)).0)
         }
         Stage::Passes => {
             passes = inspect::run_passes(kernel, &options, None).1;

@@ -162,14 +162,6 @@ def sum_of_a_list():
     return [*inputs, out]
 
 
-def wide_indices():
-    n = tvm.tir.Var("n", "int64")
-    A = te.placeholder((n, 8), name="A")
-    k = te.reduce_axis((0, 8), "k")
-    B = te.compute((n,), lambda i: te.sum(A[i, k], axis=k), name="B")
-    return [A, B]
-
-
 def depthwise_by_hand(c=4, n=8):
     data = te.placeholder((1, c, n, n), name="data")
     kernel = te.placeholder((c, 3, 3), name="kernel")

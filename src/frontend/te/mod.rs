@@ -35,6 +35,7 @@
 //! | file | content |
 //! | --- | --- |
 //! | this one | stages |
+//! | [`mod@dag`] | the lines of a DAG of stages |
 //! | [`definition`] | stages that expressions of named axes define |
 //! | [`float_tests`] | tests of floats, as formulas |
 //! | [`reducer`] | what reductions combine by, also several values at once |
@@ -42,6 +43,7 @@
 //! | [`statements`] | stages that are statements |
 //! | [`prim_func`] | the function of the stages |
 
+mod dag;
 mod definition;
 mod float_tests;
 mod prim_func;
@@ -51,6 +53,7 @@ mod statements;
 #[cfg(test)]
 mod tests;
 
+pub use dag::dag;
 pub use definition::{Combiner, DefinitionAxis};
 pub use prim_func::Parameter;
 pub use reducer::Reducer;

@@ -147,12 +147,7 @@ fn expect_float(call: &Call<'_>, x: Tensor) -> Result<(), TopiError> {
 }
 
 /// A tensor of the shape of `x` whose elements are a function of those of `x`.
-pub(super) fn each(
-    call: &mut Call<'_>,
-    x: Tensor,
-    name: &str,
-    f: impl FnOnce(&mut Te, ExprId) -> ExprId,
-) -> Tensor {
+pub(super) fn each(call: &mut Call<'_>, x: Tensor, name: &str, f: impl FnOnce(&mut Te, ExprId) -> ExprId) -> Tensor {
     let shape = call.te.shape(x).to_vec();
     call.te.compute(name, &shape, |te, i| {
         let x = te.at(x, i);

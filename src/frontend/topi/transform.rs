@@ -115,9 +115,8 @@ pub(super) const OPERATORS: &[Operator] = &[
         let shape: Vec<ExprId> = from.iter().zip(&dropped).filter(|(_, d)| !**d).map(|(&e, _)| e).collect();
         Ok(vec![call.te.compute("T_squeeze", &shape, |te, i| {
             let mut rest = i.iter().copied();
-            let at: Vec<ExprId> = (dropped.iter())
-                .map(|&d| if d { te.extent(0) } else { rest.next().unwrap_or(from[0]) })
-                .collect();
+            let at: Vec<ExprId> =
+                (dropped.iter()).map(|&d| if d { te.extent(0) } else { rest.next().unwrap_or(from[0]) }).collect();
             te.at(x, &at)
         })])
     }),
@@ -158,13 +157,10 @@ pub(super) const OPERATORS: &[Operator] = &[
     by("where", "condition, x, y", |call| {
         let sides = [side(call, "condition")?, side(call, "x")?, side(call, "y")?];
         broadcast(call.te, "T_where", &sides, |te, x| {
-            let condition = match te.dtype(x[0]) {
-                DType::Bool => x[0],
-                dtype => {
-                    let zero = te.constant(0, dtype);
-                    te.compare(CmpOp::Ne, x[0], zero)
-                }
-            };
+            // Truth values are compared as integers, like all others.
+            let dtype = te.dtype(x[0]).common(DType::Int32);
+            let (condition, zero) = (te.converted(dtype, x[0]), te.constant(0, dtype));
+            let condition = te.compare(CmpOp::Ne, condition, zero);
             let common = te.dtype(x[1]).common(te.dtype(x[2]));
             let (a, b) = (te.converted(common, x[1]), te.converted(common, x[2]));
             te.select(condition, a, b)
@@ -345,13 +341,37 @@ fn strided_slice(call: &mut Call<'_>) -> Result<Vec<Tensor>, TopiError> {
         _ => return call.wrong("slice_mode", "`\"end\"` or `\"size\"`"),
     }
     strides.resize(begin.len(), 1);
-    let number = |call: &mut Call<'_>, all: &[i64]| Given::Extents(call.te.extents(all));
-    let given = vec![
-        ("x", Given::Tensor(x)),
-        ("axes", number(call, &axes)),
-        ("begin", number(call, &begin)),
-        ("end", number(call, &end)),
-        ("strides", number(call, &strides)),
-    ];
-    call.operator("strided_slice", given)
+    let from = call.te.shape(x).to_vec();
+    let mut shape = from.clone();
+    // For each dimension, its first index and the distance of its indices.
+    let mut steps = vec![(0, 1); from.len()];
+    for (i, &axis) in axes.iter().enumerate() {
+        let d = dimension(call, x, axis)?;
+        let (Some(n), stride) = (call.te.as_int(from[d]), strides[i]) else {
+            return call.wrong("a", "a tensor with constant extents where it is sliced");
+        };
+        if stride == 0 {
+            return call.wrong("strides", "integers that are not 0");
+        }
+        let (low, high) = if stride > 0 { (0, n) } else { (-1, n - 1) };
+        let within = |v: i64| if v < 0 { v.saturating_add(n) } else { v }.clamp(low, high);
+        let (first, last) = (within(begin[i]), within(end[i]));
+        let count = if stride > 0 { last - first } else { first - last };
+        let count = (count.max(0) + stride.abs() - 1) / stride.abs();
+        if count == 0 {
+            return Err(TopiError::new(format!("the slice of axis {axis} is empty")));
+        }
+        steps[d] = (first, stride);
+        shape[d] = call.te.extent(count);
+    }
+    let name = if call.get("axes") == &Argument::None { "T_strided_slice" } else { "T_strided_slice_with_axes" };
+    Ok(vec![call.te.compute(name, &shape, |te, i| {
+        let at: Vec<ExprId> = (i.iter().zip(&steps))
+            .map(|(&i, &(first, stride))| {
+                let distance = te.mul_const(i, stride);
+                te.add_const(distance, first)
+            })
+            .collect();
+        te.at(x, &at)
+    })])
 }
