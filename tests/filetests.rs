@@ -34,7 +34,8 @@ use std::path::{Path, PathBuf};
 use tvmr::diagnostic::Diagnostics;
 use tvmr::graph::GraphModule;
 use tvmr::graph::pass::{Context, run_until};
-use tvmr::script::{Dialect, ParseOptions, Parsed, parse, print_graph_module, print_module};
+use tvmr::script::{Dialect, ParseOptions, Parsed, parse, print_func, print_graph_module, print_module};
+use tvmr::te_function::{Definition, WorkloadChoice, define};
 
 /// A parsed test case.
 struct Case {
@@ -56,11 +57,13 @@ struct Options {
     seed: u64,
     pass: Option<String>,
     isa: Option<tvmr::machine::Isa>,
+    args: Option<String>,
     no_dots: bool,
     threads: i64,
 }
 
 /// The outcome of a case: its output, and its errors.
+#[derive(Default)]
 struct Outcome {
     output: String,
     rejections: Vec<(usize, String)>,
@@ -76,6 +79,7 @@ const KINDS: &[(&str, Run)] = &[
     ("lint", lint),
     ("print", print),
     ("graph", graph),
+    ("te", te),
     ("schedule", schedules::schedule),
     ("space", spaces::space),
     ("space-function", schedules::space_function),
@@ -187,6 +191,22 @@ fn print(case: &Case) -> Outcome {
     Outcome { output, rejections: Vec::new() }
 }
 
+/// Texts of tensor expressions: the prim_func, and its DAG. `args 4,float32` gives the workload arguments.
+fn te(case: &Case) -> Outcome {
+    let name = case.path.file_name().unwrap_or_default().to_string_lossy();
+    let choice = WorkloadChoice { func: None, args: case.options.args.as_deref() };
+    let Definition { func, warnings } = match define(&case.input, &name, choice) {
+        Ok(definition) => definition,
+        Err(errors) => return rejected(errors),
+    };
+    let program = print_func(&func, case.options.dialect);
+    let again = parse(&program, "<printed>", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}\n{program}"));
+    let dag = tvmr::te::dag(&again.module.funcs[0]).unwrap_or_else(|why| format!("no DAG: {why}\n"));
+    let source = tvmr::diagnostic::Source { name: &name, text: &case.input };
+    let warned = if warnings.is_empty() { Outcome::default() } else { rejected(Diagnostics::new(source, warnings)) };
+    Outcome { output: format!("{program}\n{dag}{}", warned.output), rejections: warned.rejections }
+}
+
 /// Graphs as printed, after the passes up to `pass NAME` if the case names one; the output must be a fixed point. Passes that change
 /// how results are rounded are also checked by the results.
 fn graph(case: &Case) -> Outcome {
@@ -276,6 +296,7 @@ fn case(path: &Path, kind: &str, text: &str) -> Case {
             }
             ("isa", _) => options.isa = Some(value.parse().expect("an instruction set")),
             ("dots", _) => options.no_dots = value == "off",
+            ("args", _) => options.args = Some(value.to_string()),
             ("pass", _) => options.pass = Some(value.to_string()),
             ("program", _) => options.program = Some(value.to_string()),
             ("threads", _) => options.threads = value.parse().expect("a number"),

@@ -61,6 +61,7 @@ pub(super) const TUNE: &str = with_exit_codes!(
   tvmr tune matmul.tir --trials 256 --max-seconds 60 --threads all
   tvmr tune matmul.tir --space my_space.py --work-dir mine
   tvmr tune model.tir --bind n=1024 --format json
+  tvmr tune matmul_add.py --func matmul_add --args 1024,1024,1024,float32
 "
 );
 
@@ -106,6 +107,7 @@ pub(super) const EMIT: &str = with_exit_codes!(
   tvmr emit matmul.tir --best --stage passes
   tvmr emit matmul.tir --trace schedule.py --stage after:vectorize
   tvmr emit matmul.tir --best --stage asm --isa avx2
+  tvmr emit matmul_add.py --args 64,64,64,float32 --stage dag
 "
 );
 

@@ -45,3 +45,21 @@ fn what_is_no_stage_is_refused() {
     let work_dir = none.path().join("none");
     fails(&["emit", MATMUL, "--stage", "asm", "--best", "--work-dir", text(&work_dir)], 1, "no record for `main`");
 }
+
+#[test]
+fn tensor_expressions_are_programs() {
+    let file = "workloads/matmul_add.py";
+    let args = ["--func", "matmul_add", "--args", "32,16,8,float32"];
+    let emit = |stage: &str| succeeds(&[&["emit", file, "--stage", stage], &args[..]].concat()).out;
+    assert_eq!(
+        emit("dag"),
+        "A = PLACEHOLDER [32, 16]\nB = PLACEHOLDER [16, 8]\nC = PLACEHOLDER [32, 8]\n\
+         matmul(i, j) += (A[i, k]*B[k, j])\nout(i, j) = (matmul[i, j] + C[i, j])\n"
+    );
+    assert!(emit("tir").contains("T.func_attr({\"layout_free_buffers\": [1], \"tirx.noalias\": True})"));
+    succeeds(&[&["bench", file, "--isa", "portable"], &args[..]].concat());
+    fails(&["bench", file], 2, "such as `--args 1024,1024,1024,float32`");
+    fails(&["emit", file, "--stage", "tir", "--func", "matmul_ad"], 2, "did you mean `matmul_add`?");
+    fails(&["emit", MATMUL, "--stage", "tir", "--args", "4"], 2, "`--args` is for workloads of tensor expressions");
+    fails(&["fmt", file], 2, "`fmt` formats TVMScript");
+}

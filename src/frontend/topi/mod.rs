@@ -103,3 +103,27 @@ impl Operator {
         Ok(Applied { tensors: result?, layout_free })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_documented() {
+        let page = include_str!("../../../docs/te.md");
+        let mut names: Vec<&str> = all().map(|o| o.name).collect();
+        for name in &names {
+            assert!(page.contains(&format!("`{name}`")), "docs/te.md lacks `{name}`");
+        }
+        let n = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!((names.len(), n >= 60), (n, true));
+        let table =
+            page.lines().filter(|l| l.starts_with("| ") && l.contains("`nn.relu`") || l.contains("`transpose`"));
+        let listed = table.flat_map(|l| l.split('`').skip(1).step_by(2));
+        for name in listed {
+            assert!(find(name).is_some(), "docs/te.md has `{name}`");
+        }
+    }
+}

@@ -115,8 +115,9 @@ pub fn define(text: &str, file_name: &str, wanted: WorkloadChoice<'_>) -> Result
 
 fn read(text: &str, wanted: WorkloadChoice<'_>) -> Result<Definition, Vec<Diagnostic>> {
     let stmts = python::parse_module(text)?;
-    let parts = Text::of(&stmts);
+    let mut parts = Text::of(&stmts);
     let main = chosen(text, &parts, wanted.func)?;
+    let main = keep_called(text, &mut parts, main);
     let mut errors = Vec::new();
     let module = needed(text, &parts);
     let program: Program<Code> = parts.compile(&module, &mut errors);
@@ -174,6 +175,25 @@ fn chosen(text: &str, parts: &Text<'_>, wanted: Option<&str>) -> Result<usize, V
             Err(vec![Diagnostic::error("several-functions", message).help(help)])
         }
     }
+}
+
+/// Keeps the functions that one calls, directly or not: others may be Python that is none of a definition's. Gives its position
+/// among those that stay.
+fn keep_called(text: &str, parts: &mut Text<'_>, main: usize) -> usize {
+    let all = &parts.definitions;
+    let mut called = vec![false; all.len()];
+    let mut open = vec![main];
+    while let Some(i) = open.pop() {
+        if std::mem::replace(&mut called[i], true) {
+            continue;
+        }
+        let Some(span) = all[i].body.first().zip(all[i].body.last()).map(|(a, b)| a.span.to(b.span)) else { continue };
+        open.extend((0..all.len()).filter(|&j| !called[j] && mentions(&text[span.range()], &[all[j].name.name])));
+    }
+    let position = called[..main].iter().filter(|c| **c).count();
+    let mut called = called.into_iter();
+    parts.definitions.retain(|_| called.next().unwrap_or(false));
+    position
 }
 
 /// The assignments outside of functions that functions need. Others, such as those that start a search, are Python's alone.
