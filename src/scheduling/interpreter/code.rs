@@ -12,7 +12,7 @@ pub(crate) struct Function<C> {
     /// Its name.
     pub name: Box<str>,
     /// Parameters, with functions that return their default values. They are the first of the variables.
-    pub params: Vec<(Box<str>, Option<Box<Function<C>>>)>,
+    pub params: Params<C>,
     /// The variable that takes the other positional arguments as a tuple.
     pub rest: Option<usize>,
     /// Names of the variables, for messages.
@@ -22,6 +22,15 @@ pub(crate) struct Function<C> {
     /// The place of its name.
     pub span: Span,
 }
+
+/// Parameters, each with a function that returns its default value.
+pub(crate) type Params<C> = Vec<(Box<str>, Option<Box<Function<C>>>)>;
+
+/// A branch of an `if`: its condition and statements.
+pub(crate) type Branch<C> = (Option<Expr<C>>, Vec<Stmt<C>>);
+
+/// An item of a dictionary: key and value.
+pub(crate) type Entry<C> = (Expr<C>, Expr<C>);
 
 /// A statement.
 #[derive(Debug)]
@@ -42,7 +51,7 @@ pub(crate) enum StmtKind<C> {
     /// `for target in iter: body`
     For(Target<C>, Expr<C>, Vec<Stmt<C>>),
     /// `if …: elif …: else: …`; an `else` has no condition.
-    If(Vec<(Option<Expr<C>>, Vec<Stmt<C>>)>),
+    If(Vec<Branch<C>>),
     /// An expression that is evaluated for its effect.
     Expr(Expr<C>),
     /// `return value`
@@ -117,7 +126,7 @@ pub(crate) enum ExprKind<C> {
     /// A tuple.
     Tuple(Vec<Item<C>>),
     /// A dictionary.
-    Dict(Vec<(Expr<C>, Expr<C>)>),
+    Dict(Vec<Entry<C>>),
     /// `a[index]`
     Index(Box<Expr<C>>, Box<Expr<C>>),
     /// `a[lower:upper:step]`

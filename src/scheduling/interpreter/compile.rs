@@ -2,7 +2,7 @@
 //! [`compile_expr`](super::compile_expr). All mistakes that can be found without a run are reported together.
 
 use super::Vocabulary;
-use super::code::{self, CallArgs, Function, StmtKind, Target, TargetKind};
+use super::code::{self, CallArgs, Function, Params, StmtKind, Target, TargetKind};
 use super::scope::{Meaning, Outside, Scope};
 use crate::diagnostic::{Diagnostic, Span};
 use crate::script::python::{self, Expr, ExprKind, Ident, Param, Stmt};
@@ -125,9 +125,6 @@ fn is_main_guard(branches: &[python::Branch<'_>]) -> bool {
         _ => false,
     }
 }
-
-/// Parameters, with functions that return their default values.
-type Params<C> = Vec<(Box<str>, Option<Box<Function<C>>>)>;
 
 /// The compilation of a function and those nested in it.
 pub(crate) struct Compiler<'a, 'o, 'e, C> {

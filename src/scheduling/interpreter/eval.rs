@@ -1,7 +1,7 @@
 //! Evaluates the expressions of a text.
 
 use super::Library;
-use super::code::{Clause, Expr, ExprKind, Item};
+use super::code::{Clause, Entry, Expr, ExprKind, Item};
 use super::failure::{Failure, type_error};
 use super::run::{Result, Run, ValueOf};
 use super::value::{Value, range_items, range_len};
@@ -148,7 +148,7 @@ impl<'a, L: Library> Run<'a, L> {
         Ok(values)
     }
 
-    fn dict(&mut self, items: &'a [(Expr<L::Code>, Expr<L::Code>)]) -> Result<ValueOf<L>, L> {
+    fn dict(&mut self, items: &'a [Entry<L::Code>]) -> Result<ValueOf<L>, L> {
         let mut dict: Vec<(Arc<str>, ValueOf<L>)> = Vec::with_capacity(items.len());
         for (k, v) in items {
             let key = match self.eval(k)? {
