@@ -12,3 +12,4 @@ pub mod schedule_function;
 pub mod search;
 pub mod space;
 pub mod te_function;
+pub mod te_schedule;

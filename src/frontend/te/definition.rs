@@ -120,15 +120,17 @@ impl Te {
         tensors
     }
 
-    /// The axes of the stage that computes a tensor: the variables of their loops, their ranges, and whether they are reduced. Empty
-    /// for placeholders.
+    /// The axes of the stage that computes a tensor, as they were defined, and whether they are reduced. Empty for placeholders.
     pub fn stage_axes(&self, tensor: Tensor) -> Vec<(DefinitionAxis, bool)> {
         let Some(stage) = self.tensors[tensor.0 as usize].stage else { return Vec::new() };
         let axis = |a: &Axis| {
-            let axis = DefinitionAxis { var: a.loop_var, min: a.min, extent: a.extent };
+            let axis = DefinitionAxis { var: a.defined, min: a.min, extent: a.extent };
             (axis, a.kind == IterKind::Reduce)
         };
-        self.stages[stage].axes.iter().map(axis).collect()
+        let stage = &self.stages[stage];
+        // The block of a tensor without dimensions has a variable that is no axis.
+        let is_axis = |a: &&Axis| !stage.rank_0 || a.kind == IterKind::Reduce;
+        stage.axes.iter().filter(is_axis).map(axis).collect()
     }
 
     /// The combiner of one value that an operator gives.
@@ -161,7 +163,7 @@ impl Te {
             let (name, ty) = (var.name, var.ty());
             let loop_var = self.new_var(name, ty);
             let iter_var = self.new_var(format!("v_{name}").as_str(), ty);
-            own.push(Axis { loop_var, iter_var, min: axis.min, extent: axis.extent, kind });
+            own.push(Axis { defined: axis.var, loop_var, iter_var, min: axis.min, extent: axis.extent, kind });
             pairs.push((axis.var, self.var_expr(iter_var)));
         }
         Substitution::of_vars(pairs).unfolded()

@@ -117,6 +117,8 @@ struct Sibling {
 
 /// A loop of a stage, and the iteration variable that is bound to it.
 struct Axis {
+    /// The variable of the definition.
+    defined: VarId,
     loop_var: VarId,
     iter_var: VarId,
     min: ExprId,
@@ -327,7 +329,7 @@ impl Te {
             let loop_var = self.new_var(name.as_str(), ty);
             let iter_var = self.new_var(format!("v_{name}").as_str(), ty);
             let min = self.int(0, ty);
-            Axis { loop_var, iter_var, min, extent, kind }
+            Axis { defined: loop_var, loop_var, iter_var, min, extent, kind }
         };
         extents.iter().enumerate().map(&mut axis).collect()
     }
@@ -342,7 +344,7 @@ impl Te {
             let (min, extent) = (self.extent(0), self.extent(1));
             let index = self.index;
             let (loop_var, iter_var) = (self.new_var("i", index), self.new_var("vi", index));
-            axes.push(Axis { loop_var, iter_var, min, extent, kind: IterKind::Spatial });
+            axes.push(Axis { defined: loop_var, loop_var, iter_var, min, extent, kind: IterKind::Spatial });
         }
     }
 

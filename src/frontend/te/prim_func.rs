@@ -124,6 +124,25 @@ impl Te {
         None
     }
 
+    /// The tensors that the stage of a tensor reads, in the order in which they stand in its formulas. Empty for placeholders.
+    pub fn producers(&self, tensor: Tensor) -> Vec<Tensor> {
+        let own = self.computed_with(tensor);
+        match self.tensors[tensor.0 as usize].stage {
+            Some(stage) => self.read_by(stage).into_iter().filter(|t| !own.contains(t)).collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// The position of a tensor among all that were defined.
+    pub fn position(&self, tensor: Tensor) -> usize {
+        tensor.0 as usize
+    }
+
+    /// The buffers of all tensors, in the order in which they were defined.
+    pub fn buffers(&self) -> Vec<BufferId> {
+        self.tensors.iter().map(|t| t.buffer).collect()
+    }
+
     /// The tensors that one stage computes together.
     pub fn computed_with(&self, tensor: Tensor) -> Vec<Tensor> {
         let stage = self.tensors[tensor.0 as usize].stage;

@@ -22,7 +22,8 @@ fn list(rvs: &[Rv]) -> Arg {
 }
 
 impl Schedule {
-    fn run(&mut self, name: &str, args: Vec<Arg>) -> Many {
+    /// Executes an instruction of the kind with this name in JSON.
+    pub(crate) fn run(&mut self, name: &str, args: Vec<Arg>) -> Many {
         self.execute(kind(name), args, None)
     }
 

@@ -163,6 +163,15 @@ impl Schedule {
         self.work_func
     }
 
+    /// The function that is meant where none is named: the one to work on, the only one, or `main`.
+    pub(crate) fn implied_func(&self) -> Option<FuncIndex> {
+        match (self.work_func, self.n_funcs()) {
+            (Some(f), _) => Some(f),
+            (None, 1) => Some(0),
+            (None, n) => (0..n).find(|&i| self.func(i).name == "main"),
+        }
+    }
+
     /// The value of a random variable.
     ///
     /// # Errors

@@ -257,12 +257,7 @@ impl<'a> Run<'a, '_> {
             return;
         }
         if let Some(func @ Arg::None) = args.get_mut(1) {
-            let index = match (self.library.schedule.work_func(), self.library.schedule.n_funcs()) {
-                (Some(f), _) => Some(f),
-                (None, 1) => Some(0),
-                (None, n) => (0..n).find(|&i| self.library.schedule.func(i).name == "main"),
-            };
-            if let Some(index) = index {
+            if let Some(index) = self.library.schedule.implied_func() {
                 *func = Arg::Str(self.library.schedule.func(index).name);
             }
         }

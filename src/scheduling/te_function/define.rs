@@ -4,6 +4,7 @@ use super::arguments::Bound;
 use super::expr::{as_expr, dtype_of, integer, integers, to_expr};
 use super::library::{Result, Run, count_tensors, known};
 use super::limits::MAX_RANK;
+use super::scheduling;
 use super::value::{Own, Reducer, Reduction, Value, expr, tensor};
 use crate::diagnostic::{Diagnostic, Severity, Span, nearest};
 use crate::interpreter::call::Arguments;
@@ -32,6 +33,9 @@ enum What {
     Compute,
     Reduce(Combine),
     CommReducer,
+    CreateSchedule,
+    ThreadAxis,
+    GetConfig,
 }
 
 /// The reducers that `te` has.
@@ -78,6 +82,9 @@ const ALL: &[Definer] = &[
         in_tir: true,
         what: What::CommReducer,
     },
+    Definer { name: "create_schedule", params: "ops", in_tir: false, what: What::CreateSchedule },
+    Definer { name: "thread_axis", params: "dom=None, tag='', name='', span=None", in_tir: false, what: What::ThreadAxis },
+    Definer { name: "get_config", params: "", in_tir: false, what: What::GetConfig },
 ];
 
 /// The function called `name`.
@@ -105,6 +112,9 @@ impl Definer {
             What::ReduceAxis => reduce_axis(run, &bound),
             What::Compute => compute(run, &bound),
             What::Reduce(how) => reduce(run, how, &bound),
+            What::CreateSchedule => scheduling::create(run, &bound),
+            What::ThreadAxis => scheduling::thread_axis(run, &bound),
+            What::GetConfig => Ok(Value::Own(Own::Config)),
             What::CommReducer => {
                 let reducer = Reducer {
                     combine: bound.get("fcombine").0,
@@ -493,6 +503,10 @@ pub(super) fn attribute(run: &mut Run<'_>, of: &Value, name: &str, span: Span) -
             let axes = te.stage_axes(*t).into_iter().filter(|(_, r)| *r == reduced).map(|(a, _)| Own::Axis(a));
             Some(Value::list_of(axes.collect::<Vec<_>>().into_iter()))
         }
+        (Value::Own(Own::Operation(t)), "input_tensors") => {
+            let all = te.producers(*t);
+            Some(Value::list_of(all.into_iter().map(Own::Tensor)))
+        }
         (Value::Own(Own::Operation(_)), "tag") => Some(Value::Str("".into())),
         (Value::Own(Own::Axis(a)), "var") => {
             let var = te.var_expr(a.var);
@@ -517,7 +531,7 @@ pub(super) fn attribute(run: &mut Run<'_>, of: &Value, name: &str, span: Span) -
         let found = of.describe(&run.library);
         let known: &[&str] = match of {
             Value::Own(Own::Tensor(_)) => &["shape", "ndim", "dtype", "name", "op"],
-            Value::Own(Own::Operation(_)) => &["name", "axis", "reduce_axis", "output"],
+            Value::Own(Own::Operation(_)) => &["name", "axis", "reduce_axis", "input_tensors", "output"],
             Value::Own(Own::Axis(_)) => &["var", "dom", "dtype"],
             _ => &[],
         };

@@ -47,7 +47,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("te.extern_primfunc", "puts a prim_func into tensor expressions; give the prim_func itself to the command"),
     ("te.scan", "is not supported, nor does `te.create_prim_func` support it; write the steps by `te.compute`"),
     ("te.hybrid.script", "is not supported; write the computation by `te.compute`"),
-    ("te.thread_axis", "is for GPUs; this program makes code for CPUs"),
 ];
 
 /// Finds what a full name stands for.
@@ -80,6 +79,12 @@ pub(super) fn find(path: &str) -> Found {
                 return Found::Function(Function::Scalar(f));
             }
             scalar::names().collect()
+        }
+        "autotvm" => {
+            if let Some(f) = define::find(name) {
+                return Found::Function(Function::Define(f));
+            }
+            vec!["get_config"]
         }
         "topi" => {
             if let Some(f) = topi::find(name) {

@@ -3,8 +3,11 @@
 use super::define;
 use super::expr::{as_expr, cast_to, condition, dtype_of, integer, matched, to_expr};
 use super::function::Function;
+use super::knob;
 use super::limits::{Sizes, limited};
 use super::scalar;
+use super::scheduling::{self, Scheduling};
+use super::stage_methods;
 use super::topi;
 use super::value::{Own, Value, expr, tensor};
 use super::vocabulary::Code;
@@ -12,13 +15,14 @@ use crate::diagnostic::{Diagnostic, Span};
 use crate::interpreter::call::Arguments;
 use crate::interpreter::{self, Failure, Library, type_error};
 use crate::ir::{BinOp, CmpOp, DType, ExprId, Intrinsic};
+use crate::schedule::error::{ErrorKind, ScheduleError};
+use crate::schedule::render::of_error;
 use crate::script::python::{BinaryOp, CompareOp};
 use crate::te::{Te, Tensor};
-use std::convert::Infallible;
 use std::rc::Rc;
 
-/// Nothing refuses a definition but the text's own mistakes.
-pub(super) type Cause = Infallible;
+/// Definitions fail by the text's own mistakes only; schedules also because instructions are refused.
+pub(super) type Cause = ScheduleError;
 
 /// A running text with tensor expressions.
 pub(super) type Run<'a> = interpreter::Run<'a, Tensors>;
@@ -41,6 +45,8 @@ pub(super) struct Tensors {
     pub warnings: Vec<Diagnostic>,
     /// Sizes of expressions.
     pub sizes: Sizes,
+    /// Schedules of the stages.
+    pub scheduling: Scheduling,
 }
 
 impl Tensors {
@@ -49,7 +55,7 @@ impl Tensors {
         let mut te = Te::new();
         te.set_index_type(DType::Int32);
         te.simplify_elements();
-        Tensors { te, n_tensors: 0, layout_free: Vec::new(), warnings: Vec::new(), sizes: Sizes::default() }
+        Tensors { te, n_tensors: 0, layout_free: Vec::new(), warnings: Vec::new(), sizes: Sizes::default(), scheduling: Scheduling::default() }
     }
 }
 
@@ -93,8 +99,13 @@ impl Library for Tensors {
     type Value = Own;
     type Cause = Cause;
 
-    fn stopped(&self, _: Span) -> Option<Failure<Cause>> {
-        None
+    fn stopped(&self, span: Span) -> Option<Failure<Cause>> {
+        let sampler = self.scheduling.sampler.as_ref()?;
+        sampler.stop().is_raised().then(|| {
+            let error = ScheduleError::from(ErrorKind::Stopped);
+            let diagnostic = Box::new(of_error(&error).label(span, ""));
+            Failure { diagnostic, refused: Some(Box::new(error)) }
+        })
     }
 
     fn describe(&self, value: &Own) -> &'static str {
@@ -107,6 +118,13 @@ impl Library for Tensors {
             Own::Reduction(..) => "a reduction",
             Own::Reducer(_) => "a reducer",
             Own::Function(_) => "a function",
+            Own::Schedule(_) => "a schedule",
+            Own::Stage(..) => "a stage",
+            Own::StageOperation(..) => "an operation",
+            Own::StageAxis(..) | Own::KnobAxis(_) => "an axis",
+            Own::Thread(_) => "a thread axis",
+            Own::Config => "a configuration",
+            Own::Entity(_) => "a knob",
         }
     }
 
@@ -141,6 +159,9 @@ impl Library for Tensors {
             (Value::Own(Own::Operation(x)), Value::Own(Own::Operation(y))) => x == y,
             (Value::Own(Own::Axis(x)), Value::Own(Own::Axis(y))) => x == y,
             (Value::Own(Own::Expr(x)), Value::Own(Own::Expr(y))) => x == y,
+            (Value::Own(Own::StageAxis(s, x)), Value::Own(Own::StageAxis(t, y))) => (s, x) == (t, y),
+            (Value::Own(Own::KnobAxis(x)), Value::Own(Own::KnobAxis(y))) => x == y,
+            (Value::Own(Own::StageOperation(s, x)), Value::Own(Own::StageOperation(t, y))) => (s, x) == (t, y),
             _ => false,
         })
     }
@@ -251,12 +272,20 @@ impl Library for Tensors {
         match of {
             Own::Tensor(t) => element(run, *t, &[], at, span).map(Some),
             Own::Slice(t, before) => element(run, *t, before, at, span).map(Some),
+            Own::Schedule(s) => scheduling::index(run, *s, at, span).map(Some),
+            Own::Config => knob::index(run, at, span).map(Some),
             _ => Ok(None),
         }
     }
 
     fn attribute(run: &mut Run<'_>, of: &Value, name: &str, span: Span) -> Result<Value> {
-        define::attribute(run, of, name, span)
+        if let Some(value) = scheduling::attribute(run, of, name, span)? {
+            return Ok(value);
+        }
+        match knob::attribute(run, of, name, span)? {
+            Some(value) => Ok(value),
+            None => define::attribute(run, of, name, span),
+        }
     }
 
     fn call(run: &mut Run<'_>, callee: &Own, arguments: &Arguments<Own>, span: Span) -> Result<Option<Value>> {
@@ -316,6 +345,12 @@ fn method(
     args: &Arguments<Own>,
     span: Span,
 ) -> Result<Value> {
+    if let Some(value) = stage_methods::call(run, receiver, name, name_span, args, span)? {
+        return Ok(value);
+    }
+    if let Some(value) = knob::call(run, receiver, name, name_span, args, span)? {
+        return Ok(value);
+    }
     match (receiver, name, &args.positional[..]) {
         (Value::Own(Own::Tensor(t)), "astype", [dtype, ..]) => {
             topi::call_named(run, "cast", vec![tensor(*t), dtype.0.clone()], span)

@@ -25,24 +25,34 @@
 //! | [`define`] | placeholders, axes, computations, reductions |
 //! | [`scalar`], [`expr`] | scalar functions, conversions of types |
 //! | [`topi`] | functions that define tensors by others |
+//! | [`scheduling`], [`stage_methods`] | schedules: `s[C].split(…)`, recorded in a [`te_schedule`](crate::te_schedule) |
+//! | [`knob`], [`knob_space`] | templates of AutoTVM: `cfg.define_split(…)` |
+//! | [`apply`] | schedules and templates, carried out on a program |
 //! | [`library`], [`value`] | operators, attributes and methods; values |
 //! | [`limits`] | how large expressions may become |
 //!
 //! The text is untrusted, so the number of tensors and the size of expressions are limited, too.
 
+mod apply;
 mod arguments;
 mod define;
 mod expr;
 mod function;
+mod knob;
+mod knob_space;
 mod library;
 mod limits;
 mod scalar;
+mod scheduling;
+mod stage_methods;
 #[cfg(test)]
 mod tests;
 mod topi;
 mod value;
 mod vocabulary;
 mod workload_args;
+
+pub use apply::TeSchedule;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span, nearest};
 use crate::interpreter::call::Arguments;
@@ -51,6 +61,7 @@ use crate::interpreter::compile::{Program, Text};
 use crate::ir::{AttrValue, Func};
 use crate::script::python::{self, ExprKind, Stmt, StmtKind};
 use crate::te::{Parameter, Tensor};
+use crate::te_schedule::Definition as Place;
 use library::{Result as RunResult, Run, Tensors};
 use value::{Own, Value};
 use vocabulary::Code;
@@ -70,6 +81,10 @@ pub struct Definition {
     pub func: Func,
     /// Suspicious constructs of the text.
     pub warnings: Vec<Diagnostic>,
+    /// Whether the function returned a schedule as well.
+    pub is_scheduled: bool,
+    /// Whether the function is a template: a schedule with knobs.
+    pub is_template: bool,
 }
 
 /// Whether a text defines workloads by tensor expressions, instead of being TVMScript.
@@ -113,24 +128,28 @@ pub fn define(text: &str, file_name: &str, wanted: WorkloadChoice<'_>) -> Result
     read(text, wanted).map_err(|items| Diagnostics::new(source, items))
 }
 
-fn read(text: &str, wanted: WorkloadChoice<'_>) -> Result<Definition, Vec<Diagnostic>> {
+/// The code of a text, and the position of the function that is asked for.
+fn compiled(text: &str, wanted: Option<&str>) -> Result<(Program<Code>, usize), Vec<Diagnostic>> {
     let stmts = python::parse_module(text)?;
     let mut parts = Text::of(&stmts);
-    let main = chosen(text, &parts, wanted.func)?;
+    let main = chosen(text, &parts, wanted)?;
     let main = keep_called(text, &mut parts, main);
     let mut errors = Vec::new();
     let module = needed(text, &parts);
     let program: Program<Code> = parts.compile(&module, &mut errors);
-    if !errors.is_empty() {
-        return Err(errors);
-    }
+    if errors.is_empty() { Ok((program, main)) } else { Err(errors) }
+}
+
+fn read(text: &str, wanted: WorkloadChoice<'_>) -> Result<Definition, Vec<Diagnostic>> {
+    let (program, main) = compiled(text, wanted.func)?;
     let function = &program.functions[main];
     let values = workload_args::values(function, wanted.args)?;
-    let called = workload_args::describe(function, &values);
-    run(&program, main, values).map_err(|mut diagnostic| {
-        diagnostic.notes.extend(called);
+    let description = workload_args::describe(function, &values);
+    let (definition, _) = run(&program, main, values).map_err(|mut diagnostic| {
+        diagnostic.notes.extend(description);
         vec![diagnostic]
-    })
+    })?;
+    Ok(definition)
 }
 
 /// The function that is asked for: its position among those of the text.
@@ -228,27 +247,48 @@ fn target_names<'a>(target: &python::Expr<'a>, names: &mut Vec<&'a str>) {
     }
 }
 
-/// Runs a function, and makes the prim_func of what it returns.
-fn run(program: &Program<Code>, main: usize, values: Vec<Value>) -> Result<Definition, Diagnostic> {
-    let mut run = Run::new(Tensors::new(), &program.functions, &program.module);
+/// Runs a function, and hands its result to `then`. Also returns the library, whatever happened.
+fn called<T>(
+    program: &Program<Code>,
+    main: usize,
+    values: Vec<Value>,
+    library: Tensors,
+    then: impl FnOnce(&mut Run<'_>, &Value) -> RunResult<T>,
+) -> (RunResult<T>, Tensors) {
+    let mut run = Run::new(library, &program.functions, &program.module);
     let function = &program.functions[main];
     let result = (|| {
         run.body()?;
         run.globals = std::mem::take(&mut run.locals);
         let args = Arguments::positional(values, function.span);
         let result = run.call_function(main, &[], args, function.span)?;
-        parameters(&mut run, function, &result)
+        then(&mut run, &result)
     })();
-    let params = result.map_err(|failure| {
-        let mut diagnostic = *failure.diagnostic;
-        // The call of the workload itself is no place of the text.
+    let result = result.map_err(|mut failure| {
+        // The call of the function itself is no place of the text.
         let is_call = |l: &crate::diagnostic::Label| l.span == function.span && l.text == "called from here";
-        if diagnostic.labels.len() > 1 {
-            diagnostic.labels.retain(|l| !is_call(l));
+        if failure.diagnostic.labels.len() > 1 {
+            failure.diagnostic.labels.retain(|l| !is_call(l));
         }
-        diagnostic
-    })?;
-    let Tensors { te, layout_free, mut warnings, .. } = run.library;
+        failure
+    });
+    (result, run.library)
+}
+
+/// Runs a function, and makes the prim_func of what it returns. Also returns where that has the tensors of the text, in the order
+/// in which they are defined.
+fn run(
+    program: &Program<Code>,
+    main: usize,
+    values: Vec<Value>,
+) -> Result<(Definition, Vec<Place>), Diagnostic> {
+    let function = &program.functions[main];
+    let (result, library) = called(program, main, values, Tensors::new(), |run, result| {
+        let (schedule, tensors) = parts(result);
+        Ok((schedule.is_some(), parameters(run, function, tensors)?))
+    });
+    let (is_scheduled, params) = result.map_err(|failure| *failure.diagnostic)?;
+    let Tensors { te, layout_free, mut warnings, scheduling, .. } = library;
     let position = |t: &Tensor| params.iter().position(|p| *p == Parameter::Tensor(*t));
     let mut free: Vec<usize> = layout_free.iter().filter_map(position).collect();
     free.sort_unstable();
@@ -259,13 +299,28 @@ fn run(program: &Program<Code>, main: usize, values: Vec<Value>) -> Result<Defin
         d.severity = crate::diagnostic::Severity::Warning;
         warnings.push(d);
     }
+    let buffers = te.buffers();
     let mut func = te.prim_func_of(&function.name, &params);
     func.private = false;
     if !free.is_empty() {
         let free = free.into_iter().map(|i| AttrValue::Int(i as i64)).collect();
         func.attrs.insert("layout_free_buffers", AttrValue::List(free));
     }
-    Ok(Definition { func, warnings })
+    let places = apply::places(&func, &buffers);
+    let is_template = is_scheduled && !scheduling.knobs.is_empty();
+    Ok((Definition { func, warnings, is_scheduled, is_template }, places))
+}
+
+/// The schedule and the tensors that a function returned: `return s, [A, B, C]`, or the tensors alone.
+fn parts(result: &Value) -> (Option<usize>, &Value) {
+    match result {
+        Value::Own(Own::Schedule(s)) => (Some(*s), result),
+        Value::Sequence(items) => match &items.items[..] {
+            [Value::Own(Own::Schedule(s)), tensors] => (Some(*s), tensors),
+            _ => (None, result),
+        },
+        _ => (None, result),
+    }
 }
 
 /// The parameters of the prim_func: the tensors that a workload returned.

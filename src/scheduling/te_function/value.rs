@@ -1,9 +1,11 @@
 //! The values of tensor expressions beside Python's.
 
 use super::function::Function;
+use super::knob::Entity;
 use crate::interpreter::{self, OwnValue};
-use crate::ir::ExprId;
+use crate::ir::{ExprId, Symbol};
 use crate::te::{Combiner, DefinitionAxis, Tensor};
+use crate::te_schedule::{AxisId, StageId};
 use std::rc::Rc;
 
 /// A value of a text with tensor expressions.
@@ -28,6 +30,22 @@ pub(super) enum Own {
     Reducer(Rc<Reducer>),
     /// A function of a module.
     Function(Function),
+    /// A schedule: its position among those of the text.
+    Schedule(usize),
+    /// A stage of a schedule: `s[C]`.
+    Stage(usize, StageId),
+    /// What computes a stage: `s[C].op`.
+    StageOperation(usize, StageId),
+    /// An axis of a stage.
+    StageAxis(usize, AxisId),
+    /// A thread axis of a GPU.
+    Thread(Symbol),
+    /// The configuration of a template.
+    Config,
+    /// A candidate of a knob.
+    Entity(Rc<Entity>),
+    /// An axis that a knob will make.
+    KnobAxis(usize),
 }
 
 /// A reduction, which can only be the value of an element.
@@ -62,7 +80,18 @@ impl OwnValue for Own {
             | Own::Slice(..)
             | Own::Operation(_)
             | Own::Reduction(..)
-            | Own::Function(_) => 0,
+            | Own::Function(_)
+            | Own::Schedule(_)
+            | Own::Stage(..)
+            | Own::StageOperation(..)
+            | Own::StageAxis(..)
+            | Own::Thread(_)
+            | Own::Config
+            | Own::KnobAxis(_) => 0,
+            Own::Entity(entity) => match &**entity {
+                Entity::Other(value) => 1 + value.depth(),
+                Entity::Split(_) | Entity::Reorder(_) | Entity::Annotate(_) => 0,
+            },
         }
     }
 }
