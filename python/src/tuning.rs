@@ -287,7 +287,7 @@ pub(crate) fn tune(
         func,
         trials: Some(trials),
         patience,
-        space,
+        space: Some(space),
         strategy,
         seed,
         seed_from,

@@ -7,10 +7,10 @@ use super::exit::Failure;
 use super::shapes::shaped;
 use crate::diagnostic::{Diagnostics, Source};
 use crate::machine::Target;
+use crate::request::schedule::ScheduleText as PythonSchedule;
 use crate::request::{program, setting};
 use crate::schedule::Trace;
 use crate::schedule::intrin::Intrinsics;
-use crate::schedule_function::ScheduleFunction;
 use crate::script::Dialect;
 use crate::te_function::WorkloadChoice;
 use std::io::{self, Read};
@@ -106,12 +106,12 @@ pub(super) fn each(files: &[PathBuf], console: Console, mut one: impl FnMut(&Pat
 pub(super) enum ScheduleText {
     /// A trace in JSON.
     Trace(Trace),
-    /// A trace or function in Python.
-    Function(ScheduleFunction),
+    /// A trace, a function or a schedule of tensor expressions, in Python.
+    Python(Box<PythonSchedule>),
 }
 
-/// Reads a trace or schedule function; the first character tells JSON from Python.
-pub(super) fn schedule(path: &Path) -> Result<ScheduleText, Failure> {
+/// Reads a trace or schedule function for a program; the first character tells JSON from Python.
+pub(super) fn schedule(path: &Path, program: &Program) -> Result<ScheduleText, Failure> {
     let source = text(path)?;
     let name = path.to_string_lossy();
     if matches!(source.trim(), "" | "{}") {
@@ -124,7 +124,7 @@ pub(super) fn schedule(path: &Path) -> Result<ScheduleText, Failure> {
             Failure::from(Diagnostics::new(shown, vec![e.diagnostic()]))
         });
     }
-    Ok(ScheduleText::Function(ScheduleFunction::parse(&source, &name)?))
+    Ok(ScheduleText::Python(Box::new(PythonSchedule::for_program(&source, &name, Some(program))?)))
 }
 
 /// The built-in intrinsics and those of the given files; `None` if no file is given.

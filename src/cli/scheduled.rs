@@ -113,7 +113,7 @@ impl Request<'_> {
     /// Applies the schedule up to its first error. If it names a function `main` that does not exist, this means the
     /// single function that the command works on, as the database names all functions `main`.
     fn apply(&self, console: Console) -> Result<Attempt, Failure> {
-        let text = load::schedule(self.trace)?;
+        let text = load::schedule(self.trace, self.program)?;
         let module = self.program.module();
         let chosen = self.program.functions(self.func)?;
         let whole = Start {
@@ -150,7 +150,7 @@ impl Request<'_> {
                     (Some(Failure::Shown(shown, found)), is_unknown(&e.error))
                 }
             },
-            ScheduleText::Function(f) => match f.apply_as_recorded(&mut schedule) {
+            ScheduleText::Python(f) => match f.apply_as_recorded(&mut schedule) {
                 Ok(()) => (None, false),
                 Err(e) => {
                     let unknown = e.refused.as_deref().is_some_and(is_unknown);

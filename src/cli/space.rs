@@ -37,9 +37,9 @@ use std::fmt::Write;
 pub(super) struct Args {
     #[command(flatten)]
     input: Input,
-    /// Search space: `auto`, `tvm`, or a file with a schedule function
-    #[arg(long, value_name = "SPACE", default_value = "auto")]
-    space: String,
+    /// Search space: `auto`, `tvm`, or a file with a schedule; if left out, that of a template, else `auto`
+    #[arg(long, value_name = "SPACE")]
+    space: Option<String>,
     #[command(flatten)]
     intrin: Intrin,
     #[command(flatten)]
@@ -99,7 +99,15 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     let intrinsics = load::intrinsics(&args.intrin)?;
     let distinct = Workload::distinct(program.module(), &functions);
     let modules: Vec<Module> = distinct.iter().map(|(w, _)| w.module.clone()).collect();
-    let (choice, _) = choose(&args.space, &modules, intrinsics.as_ref(), dialect, console.color, &StopFlag::new())?;
+    let (choice, _) = choose(
+        args.space.as_deref(),
+        &program,
+        &modules,
+        intrinsics.as_ref(),
+        dialect,
+        console.color,
+        &StopFlag::new(),
+    )?;
     let machine = load::target(&args.machine)?;
     let threads = args.machine.threads.map_or(1, |t| t.on(machine.cores as usize));
     let machine = Core::new(&machine, global.isa.unwrap_or(machine.best_isa()), threads);
@@ -127,6 +135,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
             space,
         });
     }
+    let space = args.space.as_deref().unwrap_or(choice.name());
     match args.format {
         Format::Human => {
             let text: Vec<String> = tasks.iter().map(|t| human(t, args.seeds, dialect)).collect();
@@ -134,10 +143,10 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
             tasks.iter().for_each(|t| console.note(&totals(t)));
         }
         Format::Json => {
-            let list: Vec<Value> = tasks.iter().map(|t| document(t, args, &program.name, dialect)).collect();
+            let list: Vec<Value> = tasks.iter().map(|t| document(t, args, space, &program.name, dialect)).collect();
             let value = match &list[..] {
                 [only] if failed.is_empty() => only.clone(),
-                _ => json!({"workload": program.name, "space": args.space, "tasks": list}),
+                _ => json!({"workload": program.name, "space": space, "tasks": list}),
             };
             console.result(&format!("{value:#}\n"))?;
         }
@@ -245,13 +254,13 @@ fn grouped(n: u128) -> String {
     out
 }
 
-fn document(task: &Surveyed, args: &Args, workload: &str, dialect: Dialect) -> Value {
+fn document(task: &Surveyed, args: &Args, space: &str, workload: &str, dialect: Dialect) -> Value {
     let sketches: Vec<Value> = task.sketches.iter().enumerate().map(|(i, s)| sketch_value(i, s, dialect)).collect();
     let seed = |s: &crate::space::Seed| json!({"sketch": s.sketch + 1, "trace": s.trace.to_python(dialect)});
     let mut value = json!({
         "workload": workload,
         "func": task.name,
-        "space": args.space,
+        "space": space,
         "combinations": number(task.size()),
         "exact": matches!(task.size(), Size::Exactly(_)),
         "sketches": sketches,

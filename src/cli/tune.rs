@@ -48,9 +48,9 @@ pub(super) struct Args {
     #[arg(long, help_heading = "Budget", value_name = "P", value_parser = share)]
     #[arg(allow_negative_numbers = true)]
     patience: Option<f64>,
-    /// Search space: `auto`, `tvm`, or a file with a schedule function
-    #[arg(long, help_heading = "Search", value_name = "SPACE", default_value = "auto")]
-    space: String,
+    /// Search space: `auto`, `tvm`, or a file with a schedule; if left out, that of a template, else `auto`
+    #[arg(long, help_heading = "Search", value_name = "SPACE")]
+    space: Option<String>,
     /// Search strategy
     #[arg(long, help_heading = "Search", value_enum, default_value = "evolutionary", value_name = "STRATEGY")]
     strategy: StrategyArg,

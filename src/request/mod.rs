@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | [`error`] | why a request failed |
 //! | [`program`] | reading programs, choosing functions |
+//! | [`schedule`] | schedules as texts |
 //! | [`space`] | the search space that a name or a file means |
 //! | [`setting`] | the setting of this machine |
 //! | [`databases`] | opening databases that must exist |
@@ -21,6 +22,7 @@ pub mod building;
 pub mod databases;
 mod error;
 pub mod program;
+pub mod schedule;
 pub mod setting;
 pub mod space;
 mod status;

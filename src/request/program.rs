@@ -61,13 +61,31 @@ pub struct Program {
     /// The text in TVMScript.
     pub text: String,
     /// The text that defines the program by tensor expressions, if that was given instead.
-    pub origin: Option<String>,
+    pub origin: Option<Origin>,
     /// The values that symbols were given.
     pub bind: Vec<(String, i64)>,
     /// The file of weights that is named.
     pub weights: Option<PathBuf>,
     /// The parsed module.
     pub parsed: Parsed,
+}
+
+/// A text of tensor expressions that defines a program.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The text.
+    pub text: String,
+    func: Option<String>,
+    args: Option<String>,
+    /// Whether its function is a template: it schedules the program, with knobs to be tuned.
+    pub is_template: bool,
+}
+
+impl Origin {
+    /// The function that was asked for, and its arguments.
+    pub fn wanted(&self) -> WorkloadChoice<'_> {
+        WorkloadChoice { func: self.func.as_deref(), args: self.args.as_deref() }
+    }
 }
 
 impl Program {
@@ -91,12 +109,14 @@ impl Program {
             }
             return Program::from_script(name, bind, text, weights);
         }
-        let Definition { func, warnings } = te_function::define(&text, name, wanted)?;
+        let Definition { func, warnings, is_template, .. } = te_function::define(&text, name, wanted)?;
         let script = script::print_func(&func, Dialect::Current);
         let program = Program::from_script(name, bind, script, weights)?;
         // Places in the script would be shown in the text that was given.
         let module = program.graph_module();
-        let mut program = Program { origin: Some(text), ..program.with(module) };
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        let origin = Origin { text, func: owned(wanted.func), args: owned(wanted.args), is_template };
+        let mut program = Program { origin: Some(origin), ..program.with(module) };
         program.parsed.warnings = warnings;
         Ok(program)
     }
@@ -120,7 +140,7 @@ impl Program {
 
     /// The text in which diagnostics have places, with its file name.
     pub fn source(&self) -> Source<'_> {
-        Source { name: &self.name, text: self.origin.as_deref().unwrap_or(&self.text) }
+        Source { name: &self.name, text: self.origin.as_ref().map_or(&self.text, |o| &o.text) }
     }
 
     /// Lints of the well-formed program.

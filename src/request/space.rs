@@ -1,14 +1,14 @@
 //! Selects the search space that a user names: rules, or a file with a schedule function.
 
+use super::program::Program;
+use super::schedule::ScheduleText;
 use super::{Error, program};
 use crate::diagnostic::Diagnostics;
 use crate::ir::Module;
 use crate::schedule::Schedule;
 use crate::schedule::error::ErrorKind;
 use crate::schedule::intrin::Intrinsics;
-use crate::schedule_function::ScheduleFunction;
 use crate::script::Dialect;
-use crate::space::sample::{ScheduleSource, SourceError};
 use crate::stop::StopFlag;
 use crate::tune::config::SpaceChoice;
 use std::path::Path;
@@ -17,30 +17,36 @@ use std::sync::Arc;
 /// Schedule functions that fail with the first decisions: the position of the tuned function, and the error message.
 pub type Refusals = Vec<(usize, String)>;
 
-/// Returns the space called `name`, and how its schedule function fails with the first decisions; these errors show the program
+/// Returns the space called `name`, or without a name that of a template, else `auto`, and how its schedule function fails with the first decisions; these errors show the program
 /// in this dialect, with `color` in colours. Long work ends when `stop` is raised.
 ///
 /// # Errors
 /// There is no such space, or its function fails on every tuned function whatever the decisions are.
 pub fn choose(
-    name: &str,
+    name: Option<&str>,
+    program: &Program,
     tuned: &[Module],
     intrinsics: Option<&Arc<Intrinsics>>,
     dialect: Dialect,
     color: bool,
     stop: &StopFlag,
 ) -> Result<(SpaceChoice, Refusals), Error> {
-    match name {
-        "auto" => return Ok((SpaceChoice::Auto, Refusals::new())),
-        "tvm" => return Ok((SpaceChoice::Tvm, Refusals::new())),
-        _ => {}
-    }
+    let template = program.origin.as_ref().filter(|o| o.is_template);
+    let name = match (name, template) {
+        (Some("auto"), _) | (None, None) => return Ok((SpaceChoice::Auto, Refusals::new())),
+        (Some("tvm"), _) => return Ok((SpaceChoice::Tvm, Refusals::new())),
+        (Some(name), _) => name,
+        (None, Some(_)) => &program.name,
+    };
     let path = Path::new(name);
-    if !path.exists() && path.extension().is_none() {
+    if template.is_none() && !path.exists() && path.extension().is_none() {
         let help = "name `auto`, `tvm`, or a file with a schedule function".to_string();
         return Err(Error::Usage(format!("there is no space `{name}`"), help));
     }
-    let function = ScheduleFunction::parse(&program::text(path)?, name)?;
+    // The text of a template has been read, perhaps from standard input.
+    let own = template.filter(|_| *name == program.name).map(|o| o.text.clone());
+    let text = own.map_or_else(|| program::text(path), Ok)?;
+    let function = ScheduleText::for_program(&text, name, Some(program))?;
     let mut refusals = Refusals::new();
     let mut hopeless = None;
     let mut can_be_tried = tuned.is_empty();
@@ -64,7 +70,7 @@ pub fn choose(
         Some(_) | None => {}
     }
     let name = path.file_name().map_or_else(|| name.to_owned(), |n| n.to_string_lossy().into_owned());
-    Ok((SpaceChoice::Function { name, function: Arc::new(UserSpace(function)) }, refusals))
+    Ok((SpaceChoice::Function { name, function: Arc::new(function) }, refusals))
 }
 
 /// Outcome of applying a schedule function with the first decisions.
@@ -79,7 +85,7 @@ enum TriedOut {
 
 /// Applies a function once, so that an error that no decision can avoid is reported with its place, instead of failing
 /// every candidate.
-fn try_out(function: &ScheduleFunction, mut schedule: Schedule, dialect: Dialect, color: bool) -> TriedOut {
+fn try_out(function: &ScheduleText, mut schedule: Schedule, dialect: Dialect, color: bool) -> TriedOut {
     let Err(mut error) = function.apply(&mut schedule) else { return TriedOut::Fits };
     if schedule.stop().is_raised() {
         // Whether it applies is unknown; the command reports that time was up.
@@ -107,16 +113,4 @@ fn is_hopeless(kind: &ErrorKind) -> bool {
             | ErrorKind::MultipleBlocksFound { .. }
             | ErrorKind::UnknownIntrin { .. }
     )
-}
-
-/// A schedule function as a source of candidates.
-struct UserSpace(ScheduleFunction);
-
-impl ScheduleSource for UserSpace {
-    fn apply(&self, sch: &mut Schedule) -> Result<(), SourceError> {
-        self.0.apply(sch).map_err(|e| match e.refused {
-            Some(refused) => SourceError::Schedule(*refused),
-            None => SourceError::Function(e.diagnostic.message),
-        })
-    }
 }

@@ -33,8 +33,8 @@ pub struct Request {
     pub trials: Option<u64>,
     /// Ends a search that hardly improves; see [`Config::patience`].
     pub patience: Option<f64>,
-    /// The search space: `auto`, `tvm`, or a file with a schedule function.
-    pub space: String,
+    /// The search space: `auto`, `tvm`, or a file with a schedule; `None` means that of a template, else `auto`.
+    pub space: Option<String>,
     /// The search strategy.
     pub strategy: StrategyChoice,
     /// The seed of the search.
@@ -58,7 +58,7 @@ impl Request {
             func: None,
             trials: None,
             patience: None,
-            space: "auto".to_owned(),
+            space: None,
             strategy: StrategyChoice::Evolutionary { seeds: true, cost_model: true },
             seed: 0,
             seed_from: Vec::new(),
@@ -94,8 +94,15 @@ impl Request {
         let tuned: Vec<Module> = functions.iter().map(|&i| Workload::of(program.module(), i).module).collect();
         let intrinsics = program::intrinsics(&self.intrin)?;
         let dialect = program.parsed.dialect;
-        let (space, refusals) =
-            space::choose(&self.space, &tuned, intrinsics.as_ref(), dialect, notices.color(), &limit.is_up)?;
+        let (space, refusals) = space::choose(
+            self.space.as_deref(),
+            program,
+            &tuned,
+            intrinsics.as_ref(),
+            dialect,
+            notices.color(),
+            &limit.is_up,
+        )?;
         let machine = setting::target(&self.target)?;
         let setting = self.wanted.here(notices)?;
         let jobs = self.jobs.unwrap_or(setting.target.cores as usize);

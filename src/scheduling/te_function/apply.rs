@@ -113,8 +113,7 @@ impl TeSchedule {
         // The library holds the schedule while the text runs, so that knobs can draw decisions.
         let nothing = Schedule::new(&Module { funcs: Vec::new(), ..schedule.module() }, 0);
         library.scheduling.sampler = Some(std::mem::replace(schedule, nothing));
-        let (result, library) =
-            called(&self.program, self.main, values, library, |_, result| Ok(parts(result).0));
+        let (result, library) = called(&self.program, self.main, values, library, |_, result| Ok(parts(result).0));
         let Scheduling { created, sampler, knobs, .. } = library.scheduling;
         if let Some(sampler) = sampler {
             *schedule = sampler;
@@ -124,7 +123,9 @@ impl TeSchedule {
             let Some(Created { stages, .. }) = chosen else {
                 let message = format!("`{}` creates no schedule", function.name);
                 let d = Diagnostic::error_at("schedule", function.span, message);
-                return Err(d.help("create one, and return it: `s = te.create_schedule(C.op)`, `return s, [A, B, C]`").into());
+                return Err(d
+                    .help("create one, and return it: `s = te.create_schedule(C.op)`, `return s, [A, B, C]`")
+                    .into());
             };
             translate(stages, schedule, index).map_err(|refusal| match refusal.cause {
                 RefusalCause::Mistake(mistake) => wrong(refusal.at, mistake),
@@ -191,7 +192,10 @@ impl TeSchedule {
         let d = Diagnostic::error_at("schedule", function.span, message);
         Err(match nearest(unknown, known.iter().copied()) {
             Some(near) => d.help(format!("did you mean `{near}`?")),
-            None => d.help(format!("its tensors are `{}`; if the function defines its program, pass `--args`", known.join("`, `"))),
+            None => d.help(format!(
+                "its tensors are `{}`; if the function defines its program, pass `--args`",
+                known.join("`, `")
+            )),
         })
     }
 }
@@ -199,6 +203,7 @@ impl TeSchedule {
 /// Where a function has the tensors with these buffers: at a parameter, or in a block.
 pub(super) fn places(func: &Func, buffers: &[BufferId]) -> Vec<Place> {
     let (stages, of) = of_func(func);
-    let place = |b: &BufferId| of.iter().find(|(other, _)| other == b).map(|(_, s)| stages.stage(*s).definition.clone());
+    let place =
+        |b: &BufferId| of.iter().find(|(other, _)| other == b).map(|(_, s)| stages.stage(*s).definition.clone());
     buffers.iter().map(|b| place(b).unwrap_or(Place::Unplaced)).collect()
 }

@@ -83,7 +83,12 @@ const ALL: &[Definer] = &[
         what: What::CommReducer,
     },
     Definer { name: "create_schedule", params: "ops", in_tir: false, what: What::CreateSchedule },
-    Definer { name: "thread_axis", params: "dom=None, tag='', name='', span=None", in_tir: false, what: What::ThreadAxis },
+    Definer {
+        name: "thread_axis",
+        params: "dom=None, tag='', name='', span=None",
+        in_tir: false,
+        what: What::ThreadAxis,
+    },
     Definer { name: "get_config", params: "", in_tir: false, what: What::GetConfig },
 ];
 

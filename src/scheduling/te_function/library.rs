@@ -55,7 +55,14 @@ impl Tensors {
         let mut te = Te::new();
         te.set_index_type(DType::Int32);
         te.simplify_elements();
-        Tensors { te, n_tensors: 0, layout_free: Vec::new(), warnings: Vec::new(), sizes: Sizes::default(), scheduling: Scheduling::default() }
+        Tensors {
+            te,
+            n_tensors: 0,
+            layout_free: Vec::new(),
+            warnings: Vec::new(),
+            sizes: Sizes::default(),
+            scheduling: Scheduling::default(),
+        }
     }
 }
 

@@ -26,7 +26,7 @@
 //! | [`scalar`], [`expr`] | scalar functions, conversions of types |
 //! | [`topi`] | functions that define tensors by others |
 //! | [`scheduling`], [`stage_methods`] | schedules: `s[C].split(…)`, recorded in a [`te_schedule`](crate::te_schedule) |
-//! | [`knob`], [`knob_space`] | templates of AutoTVM: `cfg.define_split(…)` |
+//! | [`knob`] | templates of AutoTVM: `cfg.define_split(…)` |
 //! | [`apply`] | schedules and templates, carried out on a program |
 //! | [`library`], [`value`] | operators, attributes and methods; values |
 //! | [`limits`] | how large expressions may become |
@@ -39,10 +39,11 @@ mod define;
 mod expr;
 mod function;
 mod knob;
-mod knob_space;
 mod library;
 mod limits;
 mod scalar;
+#[cfg(test)]
+mod schedule_tests;
 mod scheduling;
 mod stage_methods;
 #[cfg(test)]
@@ -277,11 +278,7 @@ fn called<T>(
 
 /// Runs a function, and makes the prim_func of what it returns. Also returns where that has the tensors of the text, in the order
 /// in which they are defined.
-fn run(
-    program: &Program<Code>,
-    main: usize,
-    values: Vec<Value>,
-) -> Result<(Definition, Vec<Place>), Diagnostic> {
+fn run(program: &Program<Code>, main: usize, values: Vec<Value>) -> Result<(Definition, Vec<Place>), Diagnostic> {
     let function = &program.functions[main];
     let (result, library) = called(program, main, values, Tensors::new(), |run, result| {
         let (schedule, tensors) = parts(result);

@@ -8,6 +8,7 @@ use crate::interpreter::Failure;
 use crate::interpreter::type_error;
 use crate::ir::{IterKind, Symbol};
 use crate::schedule::Schedule;
+use crate::schedule::arg::Rv;
 use crate::te::Tensor;
 use crate::te_schedule::{Axis, AxisId, Definition, Mistake, StageId, Stages};
 use std::rc::Rc;
@@ -25,6 +26,8 @@ pub(super) struct Scheduling {
     pub sampler: Option<Schedule>,
     /// The knobs of a template.
     pub knobs: Vec<super::knob::Knob>,
+    /// The loops of blocks that knobs have looked up.
+    pub loops: Vec<(Symbol, Vec<Rv>)>,
 }
 
 /// A schedule of a text.
@@ -149,7 +152,8 @@ pub(super) fn stage_of(run: &Run<'_>, schedule: usize, value: &Value, span: Span
     match value {
         Value::Own(Own::Tensor(t) | Own::Operation(t)) => created.stage_of(*t).ok_or_else(|| {
             let name = run.library.te.buffer_name(*t);
-            let known: Vec<String> = created.stages.ids().map(|s| format!("`{}`", created.stages.stage(s).name)).collect();
+            let known: Vec<String> =
+                created.stages.ids().map(|s| format!("`{}`", created.stages.stage(s).name)).collect();
             let d = Diagnostic::error_at("schedule", span, format!("`{name}` is no stage of this schedule"));
             d.help(format!("its stages are {}", known.join(", "))).into()
         }),
@@ -168,7 +172,11 @@ pub(super) fn axis_of(run: &Run<'_>, schedule: usize, stage: StageId, value: &Va
         Value::Own(Own::StageAxis(s, axis)) if *s == schedule => Ok(*axis),
         Value::Own(Own::Axis(axis)) => stages.axis_with(stage, axis.var).ok_or_else(|| {
             let (name, stage) = (run.library.te.var(axis.var).name, &stages.stage(stage).name);
-            wrong(span, Mistake::new(format!("`{name}` is no axis of `{stage}`")).help("take one of `s[C].op.axis` or `s[C].op.reduce_axis`"))
+            wrong(
+                span,
+                Mistake::new(format!("`{name}` is no axis of `{stage}`"))
+                    .help("take one of `s[C].op.axis` or `s[C].op.reduce_axis`"),
+            )
         }),
         Value::Sequence(_) => {
             let d = Diagnostic::error_at("type", span, "expected an axis, found several");
@@ -182,7 +190,13 @@ pub(super) fn axis_of(run: &Run<'_>, schedule: usize, stage: StageId, value: &Va
 }
 
 /// The axes that values stand for; lists are spread.
-pub(super) fn axes_of(run: &Run<'_>, schedule: usize, stage: StageId, values: &[Value], span: Span) -> Result<Vec<AxisId>> {
+pub(super) fn axes_of(
+    run: &Run<'_>,
+    schedule: usize,
+    stage: StageId,
+    values: &[Value],
+    span: Span,
+) -> Result<Vec<AxisId>> {
     let mut axes = Vec::with_capacity(values.len());
     for value in values {
         match value {
@@ -194,7 +208,14 @@ pub(super) fn axes_of(run: &Run<'_>, schedule: usize, stage: StageId, values: &[
 }
 
 /// A tensor that a schedule made, as a value.
-pub(super) fn new_tensor(run: &mut Run<'_>, schedule: usize, stage: StageId, like: Tensor, more: Option<i64>, span: Span) -> Result<Value> {
+pub(super) fn new_tensor(
+    run: &mut Run<'_>,
+    schedule: usize,
+    stage: StageId,
+    like: Tensor,
+    more: Option<i64>,
+    span: Span,
+) -> Result<Value> {
     count_tensors(run, 1, span)?;
     let te = &mut run.library.te;
     let mut shape = te.shape(like).to_vec();
@@ -214,7 +235,8 @@ pub(super) fn new_tensor(run: &mut Run<'_>, schedule: usize, stage: StageId, lik
 pub(super) fn attribute(run: &mut Run<'_>, of: &Value, name: &str, span: Span) -> Result<Option<Value>> {
     let (schedule, stage) = match of {
         Value::Own(Own::Schedule(_)) => {
-            let d = Diagnostic::error_at("unknown-attribute", span, format!("a schedule has no attribute `{name}` here"));
+            let d =
+                Diagnostic::error_at("unknown-attribute", span, format!("a schedule has no attribute `{name}` here"));
             return Err(d.help("its stages are `s[C]`, for each tensor `C`").into());
         }
         Value::Own(Own::Stage(schedule, stage)) => match name {
@@ -225,23 +247,22 @@ pub(super) fn attribute(run: &mut Run<'_>, of: &Value, name: &str, span: Span) -
             }
             _ => {
                 let near = nearest(name, ["op", "leaf_iter_vars"]).map(|n| format!("did you mean `{n}`?"));
-                let d = Diagnostic::error_at("unknown-attribute", span, format!("a stage has no attribute `{name}` here"));
+                let d =
+                    Diagnostic::error_at("unknown-attribute", span, format!("a stage has no attribute `{name}` here"));
                 return Err(d.maybe_help(near).into());
             }
         },
         Value::Own(Own::StageOperation(schedule, stage)) => (*schedule, *stage),
         // A tensor that no definition gives has the axes and producers of its stage.
-        Value::Own(Own::Operation(t)) if !run.library.te.is_computed(*t) => {
-            match run.library.scheduling.foreign(*t) {
-                Some((created, stage)) => {
-                    let is_known = |c: &Created| std::ptr::eq(c, created);
-                    let schedule = run.library.scheduling.created.iter().position(is_known).unwrap_or(0);
-                    let found = of_stage(run, created, schedule, stage, name);
-                    return Ok(found);
-                }
-                None => return Ok(None),
+        Value::Own(Own::Operation(t)) if !run.library.te.is_computed(*t) => match run.library.scheduling.foreign(*t) {
+            Some((created, stage)) => {
+                let is_known = |c: &Created| std::ptr::eq(c, created);
+                let schedule = run.library.scheduling.created.iter().position(is_known).unwrap_or(0);
+                let found = of_stage(run, created, schedule, stage, name);
+                return Ok(found);
             }
-        }
+            None => return Ok(None),
+        },
         Value::Own(Own::StageAxis(schedule, axis)) => {
             let axis = run.library.scheduling.created.get(*schedule).map(|c| c.stages.axis(*axis).clone());
             let Some(axis) = axis else { return Ok(None) };
@@ -259,7 +280,8 @@ pub(super) fn attribute(run: &mut Run<'_>, of: &Value, name: &str, span: Span) -
     match of_stage(run, created, schedule, stage, name) {
         Some(value) => Ok(Some(value)),
         None => {
-            let near = nearest(name, ["axis", "reduce_axis", "input_tensors", "name"]).map(|n| format!("did you mean `{n}`?"));
+            let near =
+                nearest(name, ["axis", "reduce_axis", "input_tensors", "name"]).map(|n| format!("did you mean `{n}`?"));
             let d = Diagnostic::error_at("unknown-attribute", span, format!("an operation has no attribute `{name}`"));
             Err(d.maybe_help(near).into())
         }

@@ -129,7 +129,9 @@ fn split(run: &mut Run<'_>, on: Receiver, bound: &Bound) -> Result<Value> {
         (None, Some(parts)) => vec![Some(parts), None],
         _ => {
             let d = Diagnostic::error_at("schedule", bound.span, "`split` takes either `factor` or `nparts`");
-            return Err(d.help("`factor` is the number of iterations of the inner axis, `nparts` that of the outer one").into());
+            return Err(d
+                .help("`factor` is the number of iterations of the inner axis, `nparts` that of the outer one")
+                .into());
         }
     };
     let parts = stages(run, on).split(stage, axis, sizes, bound.span).map_err(|m| wrong(bound.span, m))?;

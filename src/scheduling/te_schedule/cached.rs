@@ -42,6 +42,8 @@ pub struct Factor {
     pub of: StageId,
     /// The axis of the reduction.
     pub axis: AxisId,
+    /// The axis over which the reduction combines the partial results.
+    pub combined: AxisId,
     /// The dimension of the partial results that the axis becomes.
     pub dimension: usize,
     /// What had become of the reduction's axes at the call.
@@ -59,13 +61,7 @@ impl Stages {
     ///
     /// # Errors
     /// A reader does not read the stage.
-    pub fn cache_read(
-        &mut self,
-        of: StageId,
-        scope: &str,
-        readers: &[StageId],
-        at: Span,
-    ) -> Result<StageId, Mistake> {
+    pub fn cache_read(&mut self, of: StageId, scope: &str, readers: &[StageId], at: Span) -> Result<StageId, Mistake> {
         let name = self.stage(of).name.clone();
         if readers.is_empty() {
             return Err(Mistake::new(format!("no stage is named that reads the copy of `{name}`"))
@@ -87,7 +83,11 @@ impl Stages {
             Definition::Input(_) => self.stage(of).axes.clone(),
             _ => self.axes_of(of, IterKind::Spatial),
         };
-        let axes = axes.into_iter().enumerate().map(|(i, a)| Axis { name: format!("ax{i}"), var: None, ..self.axis(a).clone() });
+        let axes = axes.into_iter().enumerate().map(|(i, a)| Axis {
+            name: format!("ax{i}"),
+            var: None,
+            ..self.axis(a).clone()
+        });
         let axes = axes.collect();
         let cache = Cache::Read { of, scope: scope.to_owned(), readers: readers.to_vec(), at };
         let copy = self.add(&format!("{name}.{scope}"), Definition::Cache(cache), axes, vec![of]);
@@ -127,27 +127,37 @@ impl Stages {
                 .help(format!("take one of `s[{0}].op.reduce_axis`, or a part of it", stage.name)));
         }
         if self.has_changed_spatial(of) {
-            return Err(Mistake::new(format!("`rfactor` comes before axes of `{}` that are not reduced are split", stage.name))
-                .help("split the others after `rfactor`: the stage gets its axes anew"));
+            return Err(Mistake::new(format!(
+                "`rfactor` comes before axes of `{}` that are not reduced are split",
+                stage.name
+            ))
+            .help("split the others after `rfactor`: the stage gets its axes anew"));
         }
         if !stage.notes.is_empty() || stage.attach.0 != Attach::Root {
-            return Err(Mistake::new(format!("`rfactor` comes before what is said of loops and place of `{}`", stage.name))
-                .help("call it first: the stage gets its axes anew"));
+            return Err(Mistake::new(format!(
+                "`rfactor` comes before what is said of loops and place of `{}`",
+                stage.name
+            ))
+            .help("call it first: the stage gets its axes anew"));
         }
         let spatial = self.axes_of(of, IterKind::Spatial);
         let n = spatial.len() as i64 + 1;
         let position = if dimension < 0 { dimension + n } else { dimension };
         let Some(position) = usize::try_from(position).ok().filter(|&p| p < n as usize) else {
-            return Err(Mistake::new(format!("the partial results have {n} dimensions, found `factor_axis` {dimension}")));
+            return Err(Mistake::new(format!(
+                "the partial results have {n} dimensions, found `factor_axis` {dimension}"
+            )));
         };
         let mut axes: Vec<Axis> = spatial.iter().map(|&a| self.axis(a).clone()).collect();
         axes.insert(position, Axis { kind: IterKind::Spatial, ..self.axis(axis).clone() });
         let others = stage.leaves.iter().filter(|&&a| a != axis && self.axis(a).is_reduced());
         axes.extend(others.map(|&a| self.axis(a).clone()));
         let factored = self.axis(axis).clone();
+        let combined = self.add_axis(Axis { name: format!("{}.v", factored.name), var: None, ..factored });
         let factor = Factor {
             of,
             axis,
+            combined,
             dimension: position,
             relations: stage.relations,
             axes: stage.axes,
@@ -156,7 +166,6 @@ impl Stages {
         };
         let definition = Definition::Cache(Cache::Factor(Box::new(factor)));
         let partial = self.add(&format!("{}.rf", stage.name), definition, axes, stage.reads);
-        let combined = self.add_axis(Axis { name: format!("{}.v", factored.name), var: None, ..factored });
         let s = self.stage_mut(of);
         s.axes = spatial;
         s.axes.push(combined);

@@ -22,16 +22,16 @@ pub mod attach;
 pub mod axis;
 pub mod cached;
 pub mod note;
+mod of_func;
 pub mod relation;
 pub mod stage;
-mod of_func;
 mod translate;
 
 pub use attach::Attach;
 pub use axis::{Axis, AxisId, Size};
 pub use cached::Cache;
-pub use of_func::of_func;
 pub use note::{LoopUse, Note};
+pub use of_func::of_func;
 pub use relation::Relation;
 pub use stage::{Definition, Stage, StageId, Stages};
 pub use translate::translate;

@@ -55,8 +55,10 @@ fn axes_of(func: &Func, block: BlockId) -> Vec<Axis> {
     let loops = func.loops_above(block.stmt());
     let axis = |l| {
         let l = func.loop_(l);
-        let drives_reduction =
-            node.iters.iter().any(|i| i.kind == IterKind::Reduce && uses_var(&func.arena, i.value, &mut |v| v == l.var));
+        let drives_reduction = node
+            .iters
+            .iter()
+            .any(|i| i.kind == IterKind::Reduce && uses_var(&func.arena, i.value, &mut |v| v == l.var));
         Axis {
             name: func.arena.var(l.var).name.to_string(),
             kind: if drives_reduction { IterKind::Reduce } else { IterKind::Spatial },

@@ -121,7 +121,8 @@ impl Stages {
             if self.leaf(stage, axis)? != position + i {
                 let names: Vec<&str> = axes.iter().map(|&a| self.axis(a).name.as_str()).collect();
                 let message = format!("the axes `{}` do not follow on each other", names.join("`, `"));
-                return Err(Mistake::new(message).help("call `reorder` first, so that each stands directly inside the one before"));
+                return Err(Mistake::new(message)
+                    .help("call `reorder` first, so that each stands directly inside the one before"));
             }
         }
         let parts: Vec<&Axis> = axes.iter().map(|&a| self.axis(a)).collect();

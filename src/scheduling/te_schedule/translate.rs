@@ -182,23 +182,20 @@ impl Translation<'_> {
         let rf = self.schedule.rfactor(loop_, dimension).map_err(|e| refused(at, e))?;
         self.blocks.insert(partial, rf);
         // The axes of both stages, for those of the reduction at the call.
-        let of = &stages.stage(factor.of).axes;
         let mut made: Vec<AxisId> = stages.stage(partial).axes.clone();
         let factored = made.remove(factor.dimension);
         let reduced = factor.leaves.iter().filter(|&&a| a != factor.axis && stages.axis(a).is_reduced());
-        let spatial = factor.axes.iter().filter(|&&a| !stages.axis(a).is_reduced());
-        let kept: HashMap<AxisId, AxisId> = spatial.chain(reduced).copied().zip(made.iter().copied()).collect();
+        let spatial: Vec<AxisId> = factor.axes.iter().copied().filter(|&a| !stages.axis(a).is_reduced()).collect();
+        let kept: HashMap<AxisId, AxisId> = spatial.iter().chain(reduced).copied().zip(made.iter().copied()).collect();
         let of_partial = |a: &AxisId| if *a == factor.axis { Some(factored) } else { kept.get(a).copied() };
-        let combined = *of.last().expect("a reduction has a reduced axis");
         let of_result = |a: &AxisId| match *a == factor.axis {
-            true => Some(combined),
+            true => Some(factor.combined),
             false => (!stages.axis(*a).is_reduced()).then_some(*a),
         };
         self.nests.insert(partial, factor.leaves.iter().filter_map(of_partial).collect());
         self.nests.insert(factor.of, factor.leaves.iter().filter_map(of_result).collect());
         self.instances.insert(partial, std::iter::once(factored).chain(made).collect());
-        let spatial = of.iter().copied().filter(|a| *a != combined);
-        self.instances.insert(factor.of, std::iter::once(combined).chain(spatial).collect());
+        self.instances.insert(factor.of, std::iter::once(factor.combined).chain(spatial).collect());
         for axis in &factor.axes {
             self.loops.remove(axis);
         }

@@ -16,7 +16,13 @@ pub(super) enum SplitPolicy {
 
 /// The numbers of iterations of the inner parts, outermost first, of an axis of this extent that becomes `n` parts. Without tails
 /// their product divides the extent; with tails it may also just be smaller. `None` if there are too many.
-pub(super) fn splits(extent: i64, n: usize, policy: SplitPolicy, max_factor: i64, no_tail: bool) -> Option<Vec<Vec<i64>>> {
+pub(super) fn splits(
+    extent: i64,
+    n: usize,
+    policy: SplitPolicy,
+    max_factor: i64,
+    no_tail: bool,
+) -> Option<Vec<Vec<i64>>> {
     let divisors = (1..).take_while(|d| d * d <= extent).filter(|d| extent % d == 0);
     let mut divisors: Vec<i64> = divisors.flat_map(|d| [d, extent / d]).collect();
     let mut powers: Vec<i64> = (0..62).map(|i| 1i64 << i).take_while(|&p| p <= extent).collect();
@@ -131,7 +137,14 @@ pub(super) fn gpu_threads(n: usize, with_virtual: bool) -> Option<Vec<String>> {
         (false, 4..) => &["blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x"],
         (false, 2..) => &["blockIdx.x", "threadIdx.x"],
         (true, 9..) => &[
-            "blockIdx.z", "blockIdx.y", "blockIdx.x", "vthread", "vthread", "vthread", "threadIdx.z", "threadIdx.y",
+            "blockIdx.z",
+            "blockIdx.y",
+            "blockIdx.x",
+            "vthread",
+            "vthread",
+            "vthread",
+            "threadIdx.z",
+            "threadIdx.y",
             "threadIdx.x",
         ],
         (true, 6..) => &["blockIdx.y", "blockIdx.x", "vthread", "vthread", "threadIdx.y", "threadIdx.x"],
