@@ -5,7 +5,7 @@ use crate::ir::interp::{Arg, Options, Tensor, Value, run};
 use crate::ir::{Func, Module, verify};
 use crate::schedule::Schedule;
 
-const SCHEDULES: &str = include_str!("../../../tests/te/schedules.py");
+const SCHEDULES: &str = include_str!("../../../tests/te_schedules/schedules.py");
 
 /// The functions of a text that schedule a program.
 fn names(text: &str) -> Vec<&str> {
@@ -79,7 +79,7 @@ fn schedules_keep_the_results() {
     assert!(failed.is_empty(), "{failed:?}");
 }
 
-const TEMPLATES: &str = include_str!("../../../tests/te/templates.py");
+const TEMPLATES: &str = include_str!("../../../tests/te_schedules/templates.py");
 
 #[test]
 fn templates_keep_the_results() {
