@@ -160,7 +160,7 @@ fn graph(args: &Args, after: Option<&str>, console: Console) -> Done {
 
 /// Prints the stages of functions.
 fn dag(args: &Args, program: &Program, functions: &[usize], console: Console) -> Done {
-    if args.best || args.trace.is_some() {
+    if args.versions.best || args.versions.trace.is_some() {
         let message = "`--stage dag` shows the program as written".to_owned();
         return Err(Failure::Usage(message, "`--stage tir` shows a scheduled one".to_owned()));
     }
