@@ -195,7 +195,7 @@ fn print(case: &Case) -> Outcome {
 fn te(case: &Case) -> Outcome {
     let name = case.path.file_name().unwrap_or_default().to_string_lossy();
     let choice = WorkloadChoice { func: None, args: case.options.args.as_deref() };
-    let Definition { func, warnings } = match define(&case.input, &name, choice) {
+    let Definition { func, warnings, .. } = match define(&case.input, &name, choice) {
         Ok(definition) => definition,
         Err(errors) => return rejected(errors),
     };
