@@ -1,4 +1,5 @@
-//! Test cases of schedules: `schedule` and `space-function` are schedule functions, `trace` is JSON.
+//! Test cases of schedules: `schedule` and `space-function` are schedule functions or schedules of tensor expressions, `trace` is
+//! JSON.
 //!
 //! The head names a program of `schedule/programs` with `program NAME`; otherwise the text before the line `#
 //! schedule:` (or `# trace:`) is the program. `seed N` is the seed of sampled decisions. The output of an accepted
@@ -8,10 +9,12 @@
 use super::{Case, Outcome, root};
 use tvmr::diagnostic::{Diagnostics, Source};
 use tvmr::ir::Module;
+use tvmr::request::schedule::ScheduleText;
 use tvmr::schedule::error::ErrorKind;
 use tvmr::schedule::{Schedule, Trace};
 use tvmr::schedule_function::ScheduleFunction;
 use tvmr::script::{ParseOptions, parse, print_module};
+use tvmr::te_function::WorkloadChoice;
 
 pub(crate) fn schedule(case: &Case) -> Outcome {
     apply(case, true)
@@ -51,7 +54,7 @@ fn refused(errors: Diagnostics) -> Outcome {
 fn apply(case: &Case, show_program: bool) -> Outcome {
     let (program, text) = parts(case, "# schedule:");
     let dialect = case.options.dialect;
-    let function = match ScheduleFunction::parse(&text, &name(case)) {
+    let function = match ScheduleText::parse(&text, &name(case), WorkloadChoice::default()) {
         Ok(function) => function,
         Err(errors) => return refused(errors),
     };

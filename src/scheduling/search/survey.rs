@@ -1,6 +1,6 @@
 //! Surveys the sketches of a space: their size, and how many of their samples the space rejects.
 //!
-//! The number of decision combinations is a product if each instruction has the same number of choices whatever the
+//! The number of decision combinations is a product if each sampling instruction has the same number of choices whatever the
 //! earlier decisions are. Otherwise the combinations are the leaves of a tree that is too large to walk; the mean of
 //! the products of the inverse probabilities along random paths is an unbiased estimate of their number (D. E. Knuth,
 //! *Estimating the efficiency of backtrack programs*, 1975).
@@ -14,7 +14,7 @@ use crate::space::{Rejection, Space, Stage};
 /// A number of decision combinations.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Size {
-    /// The exact number, as far as samples tell: each instruction had the same number of choices in all of them.
+    /// The exact number, as far as samples tell: all had the same sampling instructions, each with the same number of choices.
     Exactly(u128),
     /// An estimate from samples.
     About(f64),
@@ -114,9 +114,15 @@ pub fn survey(space: &Space, index: usize, base: &Schedule, samples: usize, seed
             })
         })
         .collect();
-    let same = is_uniform && choices.iter().flatten().all(|(low, high)| low == high);
+    // Only the sampling instructions count: what follows from a decision may be other instructions.
+    let counts = |s: &Sample| s.choices.iter().copied().flatten().collect::<Vec<u128>>();
+    let longest = all.iter().map(counts).max_by_key(Vec::len).unwrap_or_default();
+    let same = all.iter().all(|s| {
+        let counts = counts(s);
+        longest.starts_with(&counts) && (s.rejection.is_some() || counts.len() == longest.len())
+    });
     let size = if same {
-        Size::Exactly(choices.iter().flatten().fold(1u128, |product, (n, _)| product.saturating_mul(*n)))
+        Size::Exactly(longest.iter().fold(1u128, |product, n| product.saturating_mul(*n)))
     } else {
         Size::About(all.iter().map(|s| s.weight).sum::<f64>() / all.len() as f64)
     };

@@ -55,7 +55,7 @@ const OF_SCHEDULES: &[Method] = &[
 
 /// Methods that are refused, each with the reason.
 const REFUSED: &[(&str, &str)] = &[
-    ("prefetch", "prefetches; the code generator places prefetches itself, so leave the call out"),
+    ("prefetch", "is not taken over: the code generator places prefetches itself; leave the call out"),
     ("double_buffer", "is for GPUs and accelerators; leave it out on a CPU"),
     ("rolling_buffer", "is not supported for tensor expressions; use `sch.rolling_buffer` of a schedule function"),
     ("set_store_predicate", "is for reductions over the threads of a GPU; leave it out on a CPU"),

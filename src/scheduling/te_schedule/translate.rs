@@ -217,13 +217,14 @@ impl Translation<'_> {
                 None => return Ok(()),
             },
             (Attach::Root, at) => {
-                if first.is_none() && !is_parent() {
+                let order = self.nests.get(&id).unwrap_or(&stage.axes).clone();
+                if first.is_none() && !is_parent() && order == stage.axes {
                     return Ok(());
                 }
                 let at = first.unwrap_or(at);
                 let block = self.block(id, at)?;
-                let axes = self.nests.get(&id).unwrap_or(&stage.axes).clone();
-                self.own_loops(block, &axes, &stage.name, at)?;
+                self.own_loops(block, &order, &stage.name, at)?;
+                self.in_order(&order, &stage.axes, at)?;
             }
             (Attach::At(parent, axis), at) => {
                 stages.leaf(parent, axis).map_err(|m| mistake(at, m))?;
@@ -237,13 +238,10 @@ impl Translation<'_> {
                 let all = self.schedule.get_loops(block).map_err(|e| refused(at, e))?;
                 let place = self.schedule.value(target).ok();
                 let outer = all.iter().position(|&l| self.schedule.value(l).ok() == place).map_or(0, |p| p + 1);
-                let axes = self.instances.get(&id).unwrap_or(&stage.axes).clone();
-                self.assign(&all[outer..], &axes, &stage.name, at)?;
-                // New loops stand in the order of the block's variables, axes in that of the definition.
-                if axes != stage.axes {
-                    let loops: Vec<Rv> = stage.axes.iter().filter_map(|a| self.loops.get(a).copied()).collect();
-                    self.schedule.reorder(&loops).map_err(|e| refused(at, e))?;
-                }
+                // New loops stand in the order of the block's variables.
+                let order = self.instances.get(&id).unwrap_or(&stage.axes).clone();
+                self.assign(&all[outer..], &order, &stage.name, at)?;
+                self.in_order(&order, &stage.axes, at)?;
             }
         }
         for (relation, at) in &stage.relations {
@@ -266,6 +264,15 @@ impl Translation<'_> {
         }
         self.loops.extend(axes.iter().copied().zip(loops.iter().copied()));
         Ok(())
+    }
+
+    /// Puts loops into the order of the definition.
+    fn in_order(&mut self, now: &[AxisId], wanted: &[AxisId], at: Span) -> Result<(), Refusal> {
+        if now == wanted {
+            return Ok(());
+        }
+        let loops: Vec<Rv> = wanted.iter().filter_map(|a| self.loops.get(a).copied()).collect();
+        self.schedule.reorder(&loops).map_err(|e| refused(at, e))
     }
 
     fn loop_of(&self, axis: AxisId, at: Span) -> Result<Rv, Refusal> {
