@@ -11,7 +11,6 @@ use super::model_kernels::ModelKernels;
 use super::run_model::{failure, load_arrays};
 use super::table::aligned;
 use super::{Done, model_check, run_sizes, setting};
-use crate::graph;
 use crate::ir::Symbol;
 use crate::measure::{RealTimer, Summary, Timer, reading_secs};
 use crate::model::{Agreement, Model, ModelError};
@@ -192,7 +191,6 @@ fn report(
         });
     }
     rows.sort_by(|a, b| b.us.total_cmp(&a.us).then_with(|| a.func.cmp(&b.func)));
-    let weights = model.weights();
     Some(Report {
         workload: program.name.clone(),
         func: model.name().to_owned(),
@@ -204,7 +202,7 @@ fn report(
         memory_bytes: model.program().plan.bytes,
         memory_live_bytes: model.program().plan.live,
         memory_unshared_bytes: model.program().plan.unshared,
-        weights_bytes: weights.iter().map(graph::program::Tensor::bytes).sum(),
+        weights_bytes: model.fixed_bytes(),
         compile_us: 0.0,
         random_weights: false,
         checked: false,

@@ -15,8 +15,9 @@ use super::versions::{Wanted, setting_of};
 use super::{Done, records, setting};
 use crate::export::{self, Body, File, Version};
 use crate::graph;
-use crate::ir::Symbol;
+use crate::graph::scheduled::Scheduled;
 use crate::ir::equal::Equality;
+use crate::ir::{Func, Symbol};
 use crate::model::Preparations;
 use crate::request::building::{self, Request};
 use crate::request::program;
@@ -315,20 +316,23 @@ fn graph_version(
     let function =
         lowered.graph(Some(&name))?.ok_or_else(|| Failure::Machine(format!("`{name}` is gone"), String::new()))?;
     let steps = graph::program::Program::of(function).map_err(mistakes)?;
-    let kernels_of = graph::program::Kernels::of(&steps.steps);
-    check_foreign(&name, &kernels_of.foreign())?;
-    let chosen = kernels_of.positions(lowered.module()).map_err(mistakes)?;
+    let routines = graph::program::Kernels::of(&steps.steps);
+    check_foreign(&name, &routines.foreign())?;
+    let chosen = routines.positions(lowered.module()).map_err(mistakes)?;
     let weights = known.weights.of(&steps)?;
-    let mut kernels = Vec::new();
-    for (_, version) in versions(args, global, &lowered, &chosen, console, missing)? {
-        if let Body::Func(func) = version.body {
-            kernels.push(*func);
+    let versions = versions(args, global, &lowered, &chosen, console, missing)?;
+    let best = |func: Symbol, written: Func| {
+        let version = routines.routines.iter().zip(&versions).find(|(routine, _)| routine.prim_func() == Some(func));
+        match version.map(|(_, (_, version))| &version.body) {
+            Some(Body::Func(best)) => (**best).clone(),
+            Some(Body::Graph(_)) | None => written,
         }
-    }
+    };
+    let scheduled = Scheduled::new(steps, lowered.module(), best).map_err(mistakes)?;
     let setting = setting::here(&args.machine, global, true, console)?;
-    let prepared = known.preparations.results(&lowered.graph_module(), &name, &cx.libraries, &setting, &weights);
+    let prepared = known.preparations.results(&scheduled, &cx.libraries, &setting, &weights);
     let prepared = prepared.map_err(|e| super::run_model::failure(program, &name, e))?;
-    let graph = export::Graph::new(steps, kernels, &weights, &prepared);
+    let graph = export::Graph::new(scheduled, &weights, &prepared);
     let body = Body::Graph(Arc::new(graph));
     let targets = export::Versions::of(setting.codegen(), global.isa.is_some());
     Ok((name, Version { sizes: Vec::new(), body, accesses: Vec::new(), targets, measured: None }))

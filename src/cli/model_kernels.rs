@@ -7,6 +7,7 @@ use super::load::{self, Program};
 use super::records;
 use super::versions::Wanted;
 use crate::check::params;
+use crate::graph;
 use crate::graph::constness::recurring_calls;
 use crate::graph::pass::Context;
 use crate::graph::program::{Place, Step};
@@ -19,6 +20,8 @@ use std::collections::BTreeMap;
 pub(super) struct ModelKernels {
     /// All as written, those of the preparation too.
     written: BTreeMap<Symbol, Func>,
+    /// The steps that call them, as the graph states them; none if it has mistakes, which compiling it tells.
+    steps: Vec<Step>,
     /// Those that have a record, with their best schedules.
     tuned: BTreeMap<Symbol, Func>,
     /// How many distinct ones of those that run in each call have a record.
@@ -66,6 +69,7 @@ impl Wanted<'_> {
         let distinct = Workload::distinct(lowered.module(), &positions(&recurring));
         let mut kernels = ModelKernels {
             written: positions(&called).into_iter().map(as_written).collect(),
+            steps: function.and_then(|f| graph::program::Program::of(f).ok()).map_or(Vec::new(), steps),
             tuned: BTreeMap::new(),
             n_tuned: 0,
             n_distinct: distinct.len(),
@@ -101,6 +105,11 @@ impl Wanted<'_> {
     }
 }
 
+/// All steps of a program.
+fn steps(program: graph::program::Program) -> Vec<Step> {
+    [program.preparation, program.steps].concat()
+}
+
 impl ModelKernels {
     /// Tells how many distinct prim_funcs have a record, if records were looked for.
     pub(super) fn tell(&self, graph: &str, console: Console) {
@@ -124,14 +133,13 @@ impl ModelKernels {
     }
 
     /// The least extent that prim_funcs index by the values of an input or weight; `None` if they are no indices.
-    pub(super) fn index_limit(&self, model: &Model, input: usize) -> Option<i64> {
+    pub(super) fn index_limit(&self, input: usize) -> Option<i64> {
         let of_step = |step: &Step| {
             let limits = params::index_limits(self.written(step.routine.prim_func()?)?);
             let passed = step.args.iter().zip(limits).filter(|(place, _)| **place == Place::Input(input));
             passed.filter_map(|(_, limit)| limit).min()
         };
-        let program = model.program();
-        program.preparation.iter().chain(&program.steps).filter_map(of_step).min()
+        self.steps.iter().filter_map(of_step).min()
     }
 
     /// The model of these prim_funcs.

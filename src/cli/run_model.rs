@@ -102,7 +102,7 @@ pub(super) fn with_random(
     let params = model.params();
     let array = |(i, value): (usize, Option<Value>)| match value {
         Some(value) => Ok(value.array),
-        None => random(&params[i], i, seed, kernels.index_limit(model, i)),
+        None => random(&params[i], i, seed, kernels.index_limit(i)),
     };
     given.into_iter().enumerate().take(model.program().inputs.len()).map(array).collect()
 }

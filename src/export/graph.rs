@@ -14,8 +14,8 @@ use super::names::{c_name, distinct};
 use crate::codegen::object::ObjectKernel;
 use crate::graph::Constant;
 use crate::graph::memory::ALIGNMENT;
-use crate::graph::program::{Kernels, Place, Program, Tensor};
-use crate::ir::Func;
+use crate::graph::program::{Kernels, Place, Tensor};
+use crate::graph::scheduled::Scheduled;
 use crate::loopir::Access;
 use cranelift_codegen::Context;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -32,9 +32,10 @@ use std::mem::{offset_of, size_of};
 const FLAGS: MemFlagsData = MemFlagsData::trusted();
 
 impl Graph {
-    /// A graph whose kernels are `kernels`, in the order of [`Kernels::of`]. `weights` follow the inputs; `prepared` has the results of
-    /// the preparation. What calls do not read is left out.
-    pub fn new(program: Program, kernels: Vec<Func>, weights: &[Constant], prepared: &[Option<Constant>]) -> Graph {
+    /// The graph of steps with their kernels. `weights` follow the inputs; `prepared` has the results of the preparation. What calls do
+    /// not read is left out.
+    pub fn new(scheduled: Scheduled, weights: &[Constant], prepared: &[Option<Constant>]) -> Graph {
+        let Scheduled { program, kernels, .. } = scheduled;
         let n_inputs = program.n_inputs;
         let weights = weights.iter().enumerate().map(|(i, w)| (Place::Input(n_inputs + i), w));
         let constants = program.constants.iter().enumerate().map(|(i, c)| (Place::Constant(i), c));

@@ -2,7 +2,7 @@
 //!
 //! The file holds what the object would hold else: the weights, constants and results of preparations that calls read, each content
 //! once. Kernels read them where they were mapped, at offsets that the object knows. They serve all instruction sets of the object:
-//! the preparation of a graph gives plain tensors.
+//! its kernels have the same schedules for all, which lay weights out in the same way.
 //!
 //! ```text
 //! | header: 64 bytes | tensor | zeros to a multiple of 64 | tensor | …

@@ -2,7 +2,7 @@
 
 use super::memory::{Fixed, Memory};
 use super::preparation::Preparation;
-use super::step_kernels::{StepKernel, StepKernels};
+use super::step_kernels::StepKernels;
 use crate::arrays::Array;
 use crate::codegen::{Pinning, RunContext, Workers};
 use crate::diagnostic::Diagnostic;
@@ -10,6 +10,7 @@ use crate::graph::libraries::Libraries;
 use crate::graph::memory::ALIGNMENT;
 use crate::graph::pass::{self, Context, GraphModule};
 use crate::graph::program::{Copy, Place, Program, Tensor};
+use crate::graph::scheduled::Scheduled;
 use crate::ir::{Func, Symbol};
 use crate::measure::Timer;
 use crate::run::{Parameter, Role};
@@ -100,7 +101,7 @@ impl Model {
     }
 
     /// Compiles a graph whose operators are lowered, each kernel in the version that `scheduled` gives for its name; as written where
-    /// that is `None`. What runs only once is as written. Functions of shared libraries come from those of `libraries`.
+    /// that is `None`. What runs only once is as written; what schedules prepare of weights runs when these are loaded. Functions of shared libraries come from those of `libraries`.
     ///
     /// # Errors
     /// See [`ModelError`].
@@ -111,12 +112,12 @@ impl Model {
         setting: &Setting,
         scheduled: impl Fn(Symbol) -> Option<Func>,
     ) -> Result<Model, ModelError> {
-        let options = setting.codegen();
-        let program = program(module, name)?;
-        let preparation = Preparation::as_written(&module.module, libraries, &program, setting)?;
-        let kernels = StepKernels::new(&module.module, libraries, &program.steps, |func, workload| {
-            StepKernel::compile(scheduled(func).as_ref().unwrap_or(workload.func()), &options)
-        })?;
+        let version = |func, written| scheduled(func).unwrap_or(written);
+        let scheduled = Scheduled::new(program(module, name)?, &module.module, version);
+        let scheduled = scheduled.map_err(|d| ModelError::Graph(vec![d]))?;
+        let preparation = Preparation::compile(&scheduled, libraries, setting)?;
+        let Scheduled { program, kernels, .. } = scheduled;
+        let kernels = StepKernels::compiled(libraries, &program.steps, &kernels, &setting.codegen())?;
         Model::new(name, program, preparation, kernels, setting)
     }
 
@@ -195,6 +196,12 @@ impl Model {
     /// The weights.
     pub fn weights(&self) -> &[Tensor] {
         &self.program.inputs[self.program.n_inputs..]
+    }
+
+    /// The size of what calls read besides the inputs and intermediate values: weights, constants and prepared tensors. 0 until the
+    /// weights are loaded.
+    pub fn fixed_bytes(&self) -> usize {
+        self.fixed.as_ref().map_or(0, Fixed::size)
     }
 
     /// The results.

@@ -76,6 +76,11 @@ impl Fixed {
         Ok(fixed)
     }
 
+    /// The bytes of all, each aligned.
+    pub(super) fn size(&self) -> usize {
+        self.memory.bytes
+    }
+
     /// The address of a tensor, if it is one of them.
     pub(super) fn pointer(&self, place: Place) -> Option<*mut u8> {
         Some(self.memory.pointer(*self.offsets.get(&place)?))

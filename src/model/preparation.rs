@@ -1,17 +1,19 @@
 //! What is the same in every call of a graph, computed once.
 //!
-//! The steps of [`Program::preparation`] run as written: they run once, so tuning them would cost more than it saves.
+//! The steps of [`Program::preparation`] that the graph states run as written: they run once, so tuning them would cost more than it
+//! saves. The others are the preparations of scheduled kernels ([`Scheduled`]).
 
 use super::ModelError;
-use super::executable::{self, start_workers};
+use super::executable::start_workers;
 use super::memory::{Fixed, Memory};
-use super::step_kernels::{StepKernel, StepKernels};
+use super::step_kernels::StepKernels;
 use crate::codegen::{RunContext, Workers};
+use crate::graph::Constant;
 use crate::graph::libraries::Libraries;
-use crate::graph::program::{Foreign, Kernels, Place, Program, Routine, Tensor, position};
-use crate::graph::{Constant, GraphModule};
-use crate::ir::{Module, Symbol};
-use crate::workload::{Setting, Workload};
+use crate::graph::program::{Foreign, Kernels, Place, Program, Routine, Tensor};
+use crate::graph::scheduled::Scheduled;
+use crate::ir::hash::workload_hash;
+use crate::workload::Setting;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -31,25 +33,19 @@ impl Prepared {
 }
 
 impl Preparation {
-    /// The preparation, each kernel as `make` makes it of the function's name and the function as written.
-    pub(super) fn new(
-        module: &Module,
-        libraries: &Libraries,
-        program: &Program,
-        make: impl Fn(Symbol, &Workload) -> Result<StepKernel, String>,
-    ) -> Result<Preparation, ModelError> {
-        Ok(Preparation { kernels: StepKernels::new(module, libraries, &program.preparation, make)? })
+    /// The preparation with these kernels.
+    pub(super) fn new(kernels: StepKernels) -> Preparation {
+        Preparation { kernels }
     }
 
-    /// The preparation with compiled kernels as written.
-    pub(super) fn as_written(
-        module: &Module,
+    /// The preparation of steps, compiled.
+    pub(super) fn compile(
+        scheduled: &Scheduled,
         libraries: &Libraries,
-        program: &Program,
         setting: &Setting,
     ) -> Result<Preparation, ModelError> {
-        let options = setting.codegen();
-        Preparation::new(module, libraries, program, |_, workload| StepKernel::compile(workload.func(), &options))
+        let (steps, funcs) = (&scheduled.program.preparation, &scheduled.preparation);
+        Ok(Preparation::new(StepKernels::compiled(libraries, steps, funcs, &setting.codegen())?))
     }
 
     /// Runs the preparation on the elements of the weights, which have the sizes that the program states.
@@ -158,33 +154,34 @@ enum ReadKey {
 }
 
 impl Preparations {
-    /// Computes what is the same in every call of a lowered graph with these weights, which follow the inputs. The result has an
-    /// element for each of [`Program::prepared`]; `None` for those that only the preparation reads.
+    /// Computes what is the same in every call of the steps with these weights, which follow the inputs. The result has an element
+    /// for each of [`Program::prepared`]; `None` for those that only the preparation reads.
     ///
     /// # Errors
     /// See [`ModelError`].
     pub fn results(
         &mut self,
-        module: &GraphModule,
-        name: &str,
+        scheduled: &Scheduled,
         libraries: &Libraries,
         setting: &Setting,
         weights: &[Constant],
     ) -> Result<Vec<Option<Constant>>, ModelError> {
-        let program = executable::program(module, name)?;
+        let program = &scheduled.program;
         let expected = &program.inputs[program.n_inputs..];
         let fits = expected.iter().zip(weights).all(|(t, w)| t.dtype == w.dtype() && t.shape == w.shape());
         if !fits || expected.len() != weights.len() {
-            return Err(ModelError::Argument(format!("the weights of `{name}` have other types or shapes")));
+            return Err(ModelError::Argument(
+                "the weights have other types or shapes than the graph expects".to_owned(),
+            ));
         }
-        let key = key(&module.module, &program, weights)?;
+        let key = key(scheduled, weights);
         if let Some((_, results)) = self.done.iter().find(|(known, _)| *known == key) {
             return Ok(results.clone());
         }
         let workers = start_workers(setting)?;
         let weights: Vec<&[u8]> = weights.iter().map(Constant::data).collect();
-        let preparation = Preparation::as_written(&module.module, libraries, &program, setting)?;
-        let prepared = preparation.run(&program, &weights, &workers)?;
+        let preparation = Preparation::compile(scheduled, libraries, setting)?;
+        let prepared = preparation.run(program, &weights, &workers)?;
         let constant = |(tensor, memory): (&Tensor, Option<Memory>)| {
             memory.and_then(|memory| Constant::new(tensor.dtype, &tensor.shape, memory.into_bytes()))
         };
@@ -195,14 +192,15 @@ impl Preparations {
 }
 
 /// What the preparation of a program computes from these weights.
-fn key(module: &Module, program: &Program, weights: &[Constant]) -> Result<Vec<StepKey>, ModelError> {
+fn key(scheduled: &Scheduled, weights: &[Constant]) -> Vec<StepKey> {
+    let program = &scheduled.program;
     let kernels = Kernels::of(&program.preparation);
+    let mut hashes = scheduled.preparation.iter().map(|func| workload_hash(func).0);
     let kernel = |routine: &Routine| match routine {
-        Routine::PrimFunc(name) => Ok(KernelKey::PrimFunc(Workload::of(module, position(module, *name)?).hash)),
-        Routine::Foreign(call) => Ok(KernelKey::Foreign(call.clone())),
+        Routine::PrimFunc(_) => KernelKey::PrimFunc(hashes.next().unwrap_or_default()),
+        Routine::Foreign(call) => KernelKey::Foreign(call.clone()),
     };
-    let keys: Result<Vec<KernelKey>, _> = kernels.routines.iter().map(kernel).collect();
-    let kernel_keys = keys.map_err(|d| ModelError::Graph(vec![d]))?;
+    let kernel_keys: Vec<KernelKey> = kernels.routines.iter().map(kernel).collect();
     let read = program.read_places();
     let keys = program.preparation.iter().zip(&kernels.of_step).map(|(step, &kernel)| {
         let (reads, writes) = step.args.split_at(step.n_reads);
@@ -214,17 +212,17 @@ fn key(module: &Module, program: &Program, weights: &[Constant]) -> Result<Vec<S
         let writes = writes.iter().map(|&place| (place, read.contains(&place)));
         StepKey { kernel: kernel_keys[kernel].clone(), reads: reads.collect(), writes: writes.collect() }
     });
-    Ok(keys.collect())
+    keys.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::pass::{Context, run_all};
+    use crate::graph::pass::{Context, GraphModule, run_all};
     use crate::script::{ParseOptions, parse};
 
-    /// A lowered graph for `n` rows. The transposed weight depends on none of them.
-    fn lowered(n: i64) -> GraphModule {
+    /// The steps of a graph for `n` rows. The transposed weight depends on none of them.
+    fn lowered(n: i64) -> Scheduled {
         let text = format!(
             "@R.function
 def main(x: R.Tensor(({n}, 3), \"float32\"), w: R.Tensor((2, 3), \"float32\")):
@@ -238,7 +236,8 @@ def main(x: R.Tensor(({n}, 3), \"float32\"), w: R.Tensor((2, 3), \"float32\")):
         let parsed = parse(&text, "model.tir", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"));
         let mut module = GraphModule { module: parsed.module, functions: parsed.graphs };
         run_all(&mut module, &Context::default()).unwrap_or_else(|e| panic!("{e:?}"));
-        module
+        let program = Program::of(&module.functions[0]).unwrap_or_else(|e| panic!("{e:?}"));
+        Scheduled::new(program, &module.module, |_, func| func).unwrap_or_else(|e| panic!("{e:?}"))
     }
 
     fn bytes(values: [f32; 6]) -> Vec<u8> {
@@ -253,9 +252,8 @@ def main(x: R.Tensor(({n}, 3), \"float32\"), w: R.Tensor((2, 3), \"float32\")):
         let (setting, mut all) = (Setting::native(), Preparations::default());
         let mut results = |n: i64, weight: [f32; 6]| {
             let weight = Constant::new(crate::ir::DType::Float32, &[2, 3], bytes(weight)).expect("a matrix");
-            let results = all
-                .results(&lowered(n), "main", &Libraries::default(), &setting, &[weight])
-                .unwrap_or_else(|e| panic!("{e}"));
+            let results =
+                all.results(&lowered(n), &Libraries::default(), &setting, &[weight]).unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(results.len(), 1);
             results[0].clone().expect("calls read it")
         };
@@ -267,14 +265,15 @@ def main(x: R.Tensor(({n}, 3), \"float32\"), w: R.Tensor((2, 3), \"float32\")):
 
     #[test]
     fn misaligned_weights_are_copied() {
-        let (module, setting) = (lowered(1), Setting::native());
-        let program = executable::program(&module, "main").unwrap_or_else(|e| panic!("{e}"));
-        let preparation = Preparation::as_written(&module.module, &Libraries::default(), &program, &setting);
+        let (scheduled, setting) = (lowered(1), Setting::native());
+        let preparation = Preparation::compile(&scheduled, &Libraries::default(), &setting);
         let workers = start_workers(&setting).expect("threads");
         for shift in [0, 1] {
             let memory = [&vec![0; shift], &bytes(WEIGHT)[..]].concat();
-            let run =
-                preparation.as_ref().map_err(Clone::clone).and_then(|p| p.run(&program, &[&memory[shift..]], &workers));
+            let run = preparation
+                .as_ref()
+                .map_err(Clone::clone)
+                .and_then(|p| p.run(&scheduled.program, &[&memory[shift..]], &workers));
             let prepared = run.unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(prepared.kept().collect::<Vec<_>>(), [(0, &bytes(TRANSPOSED)[..])]);
         }

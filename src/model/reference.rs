@@ -13,14 +13,15 @@ use crate::arrays::Array;
 use crate::check::reference::plain;
 use crate::codegen;
 use crate::graph::pass::{Context, GraphModule, PIPELINE};
-use crate::graph::program::{Program, Step, position};
-use crate::ir::{Module, Symbol};
+use crate::graph::program::{Kernels, Program, Step, position};
+use crate::ir::Module;
 use crate::search::isolated;
 use crate::stop::StopFlag;
 use crate::workload::{Setting, Workload};
 
 /// The passes that a graph does not need to run: they change how values are computed, not which.
-const OPTIMIZATIONS: &[&str] = &["common_calls", "canonicalise", "fold_affine", "common_constants", "fuse"];
+const OPTIMIZATIONS: &[&str] =
+    &["common_calls", "canonicalise", "fold_affine", "common_constants", "fuse", "layout_free"];
 
 /// Graphs whose runs make at most this many stores are interpreted: about a second.
 const MOST_INTERPRETED: f64 = 1e6;
@@ -44,12 +45,13 @@ impl Reference {
         let tolerance = function.map_or(0.0, coarsest);
         let program = executable::program(&module, name)?;
         let is_small = work(&module.module, &program) <= MOST_INTERPRETED;
-        let make = |_: Symbol, workload: &Workload| match is_small {
+        let make = |workload: &Workload| match is_small {
             true => Ok(StepKernel::Interpreted(Box::new(Interpreted::new(workload.func())?))),
             false => plain_kernel(workload),
         };
-        let preparation = Preparation::new(&module.module, &cx.libraries, &program, make)?;
-        let kernels = StepKernels::new(&module.module, &cx.libraries, &program.steps, make)?;
+        let kernels = |steps: &[Step]| StepKernels::new(&cx.libraries, steps, &workloads(&module.module, steps)?, make);
+        let preparation = Preparation::new(kernels(&program.preparation)?);
+        let kernels = kernels(&program.steps)?;
         Ok(Reference { model: Model::new(name, program, preparation, kernels, setting)?, tolerance })
     }
 
@@ -65,6 +67,12 @@ impl Reference {
         let found = model.run(inputs)?;
         Ok(Agreement::of(model.outputs(), &found, &expected, self.tolerance))
     }
+}
+
+/// The prim_funcs of steps as written, in the order of [`Kernels::of`].
+fn workloads(module: &Module, steps: &[Step]) -> Result<Vec<Workload>, ModelError> {
+    let positions = Kernels::of(steps).positions(module).map_err(|d| ModelError::Graph(vec![d]))?;
+    Ok(positions.into_iter().map(|i| Workload::of(module, i)).collect())
 }
 
 /// The stores of all steps.

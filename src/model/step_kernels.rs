@@ -5,11 +5,10 @@ use super::interpreted::Interpreted;
 use crate::codegen::{self, CodegenOptions, CompiledKernel, RunContext, RuntimeFailure};
 use crate::foreign;
 use crate::graph::libraries::Libraries;
-use crate::graph::program::{Kernels, Routine, Step, position};
-use crate::ir::{Func, Module, Symbol};
+use crate::graph::program::{Kernels, Routine, Step};
+use crate::ir::Func;
 use crate::lower;
 use crate::search::isolated;
-use crate::workload::Workload;
 
 /// What runs the steps.
 pub(super) struct StepKernels {
@@ -30,7 +29,7 @@ pub(super) enum StepKernel {
 
 impl StepKernel {
     /// The machine code of a function.
-    pub(super) fn compile(func: &Func, options: &CodegenOptions) -> Result<StepKernel, String> {
+    fn compile(func: &Func, options: &CodegenOptions) -> Result<StepKernel, String> {
         let kernel = isolated(|| {
             let kernel = lower::lower(func).map_err(|e| e.to_string())?;
             codegen::compile(&kernel, options).map_err(|e| e.to_string())
@@ -49,21 +48,22 @@ impl StepKernel {
 }
 
 impl StepKernels {
-    /// The kernels of steps: prim_funcs made by `make` of the function's name and the function as written, others from the shared
-    /// ones of the libraries.
-    pub(super) fn new(
-        module: &Module,
+    /// The kernels of steps: prim_funcs made by `make` of one of `versions`, which are in the order of [`Kernels::of`], others from the
+    /// shared ones of the libraries.
+    pub(super) fn new<V>(
         libraries: &Libraries,
         steps: &[Step],
-        make: impl Fn(Symbol, &Workload) -> Result<StepKernel, String>,
+        versions: &[V],
+        make: impl Fn(&V) -> Result<StepKernel, String>,
     ) -> Result<StepKernels, ModelError> {
         let distinct = Kernels::of(steps);
         let mut kernels = Vec::with_capacity(distinct.routines.len());
+        let mut versions = versions.iter();
         for routine in &distinct.routines {
             kernels.push(match routine {
                 Routine::PrimFunc(name) => {
-                    let index = position(module, *name).map_err(|d| ModelError::Graph(vec![d]))?;
-                    let kernel = make(*name, &Workload::of(module, index));
+                    let missing = || "it has no version".to_owned();
+                    let kernel = versions.next().ok_or_else(missing).and_then(&make);
                     kernel.map_err(|why| ModelError::Compile { func: *name, why })?
                 }
                 Routine::Foreign(call) => {
@@ -80,6 +80,16 @@ impl StepKernels {
             }
         }
         Ok(StepKernels { kernels, of_step: distinct.of_step })
+    }
+
+    /// Those of functions, compiled with these options.
+    pub(super) fn compiled(
+        libraries: &Libraries,
+        steps: &[Step],
+        funcs: &[Func],
+        options: &CodegenOptions,
+    ) -> Result<StepKernels, ModelError> {
+        StepKernels::new(libraries, steps, funcs, |func| StepKernel::compile(func, options))
     }
 
     /// Runs the kernel of a step, the `i`-th of those that were compiled.

@@ -421,3 +421,57 @@ def main(x: R.Tensor((256, 256), "float32")):
     let agreement = agreement.unwrap_or_else(|e| panic!("{e}"));
     assert!(agreement.is_right() && agreement.relative() > 0.0, "{agreement}");
 }
+
+/// A product as `apply-best` prints it: the schedule lays the weight out in columns.
+const PREPARED: &str = r#"
+@I.ir_module
+class Module:
+    @T.prim_func(private=True, s_tir=True)
+    def product(x: T.Buffer((1, 2), "float32"), w: T.Buffer((2, 2), "float32"), y: T.Buffer((1, 2), "float32")):
+        T.func_attr({"layout_free_buffers": [1]})
+        p = T.sblock_alloc_buffer((2, 2))
+        for i, j in T.grid(2, 2):
+            with T.sblock("p"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.sblock_attr({"meta_schedule.layout_rewrite_preproc": True})
+                p[vj, vi] = w[vi, vj]
+        for i, j, k in T.grid(1, 2, 2):
+            with T.sblock("y"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    y[vi, vj] = T.float32(0)
+                y[vi, vj] = y[vi, vj] + x[vi, vk] * p[vj, vk]
+
+    @R.function
+    def main(x: R.Tensor((1, 2), "float32"), w: R.Tensor((2, 2), "float32"), v: R.Tensor((2, 2), "float32")):
+        R.func_attr({"num_input": 1})
+        cls = Module
+        with R.dataflow():
+            a = R.call_tir(cls.product, (x, w), out_ty=R.Tensor((1, 2), "float32"))
+            b = R.call_tir(cls.product, (a, R.negative(v)), out_ty=R.Tensor((1, 2), "float32"))
+            c = R.add(b, R.reshape(R.strided_slice(v, (0,), (0,), (1,)), (1, 2)))
+            R.output(c)
+        return c
+"#;
+
+#[test]
+fn weights_are_laid_out_when_they_are_loaded() {
+    let parsed = parse(PREPARED, "model.tir", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+    let module = GraphModule { module: parsed.module, functions: parsed.graphs };
+    let cx = Context::default();
+    let mut model = Model::compile(module.clone(), "main", &cx, &Setting::native()).unwrap_or_else(|e| panic!("{e}"));
+    let mut reference = Reference::new(module, "main", &cx, &Setting::native()).unwrap_or_else(|e| panic!("{e}"));
+    let x = [floats(&[1, 2], &[1.0, 2.0])];
+    for scale in [1.0, 2.0] {
+        let w = floats(&[2, 2], &[1.0 * scale, 2.0, 3.0, 4.0]);
+        let v = floats(&[2, 2], &[5.0, 6.0, 7.0, 8.0 * scale]);
+        let weights = [w, v];
+        model.load_weights(&weights).unwrap_or_else(|e| panic!("{e}"));
+        let agreement = reference.compare(&model, &weights, &x).unwrap_or_else(|e| panic!("{e}"));
+        assert!(agreement.is_right(), "{agreement}");
+    }
+    let fixed = model.fixed().expect("loaded");
+    assert!(!fixed.has(Place::Input(1)) && !fixed.has(Place::Input(2)));
+    let prepared = (0..model.program().prepared.len()).filter(|&i| fixed.has(Place::Prepared(i))).count();
+    assert_eq!((prepared, model.fixed_bytes()), (3, 3 * 64));
+}

@@ -190,6 +190,7 @@ mod tests {
     use crate::graph::Constant;
     use crate::graph::pass::{Context, GraphModule, run_all};
     use crate::graph::program::Program;
+    use crate::graph::scheduled::Scheduled;
     use crate::ir::DType;
     use crate::script::{ParseOptions, parse};
     use std::sync::Arc;
@@ -231,8 +232,8 @@ def {name}(x: R.Tensor((4,), \"float32\"), w: R.Tensor((4,), \"float32\")):
         run_all(&mut module, &Context::default()).unwrap_or_else(|e| panic!("{e:?}"));
         let program = Program::of(&module.functions[0]).unwrap_or_else(|e| panic!("{e:?}"));
         let weight = Constant::new(DType::Float32, &[4], vec![0; 16]).expect("a vector");
-        let kernels = module.module.funcs.clone();
-        let body = Body::Graph(Arc::new(export::Graph::new(program, kernels, &[weight], &[])));
+        let scheduled = Scheduled::new(program, &module.module, |_, f| f).unwrap_or_else(|e| panic!("{e:?}"));
+        let body = Body::Graph(Arc::new(export::Graph::new(scheduled, &[weight], &[])));
         let targets = Versions::of(Setting::native().codegen(), false);
         let version = Version { sizes: Vec::new(), body, accesses: Vec::new(), targets, measured: None };
         Function { name: name.to_owned(), size_names: Vec::new(), versions: vec![version] }

@@ -19,6 +19,7 @@
 //! | [`pass`] | passes, one file each |
 //! | [`specialize`] | prim_funcs with symbols, for the shapes of one call |
 //! | [`program`] | a function as steps on places in memory |
+//! | [`scheduled`] | such steps with kernels, whose preparations of weights are steps of their own |
 //! | [`memory`] | where intermediate values lie |
 //!
 //! # Invariants
@@ -42,6 +43,7 @@ pub mod op;
 pub mod operator;
 pub mod pass;
 pub mod program;
+pub mod scheduled;
 pub mod specialize;
 pub mod ty;
 

@@ -269,6 +269,20 @@ impl Program {
         requests
     }
 
+    /// Finds places for the prepared tensors that only the preparation reads.
+    pub(super) fn plan_prepared(&mut self) {
+        self.prepared_plan = memory::plan(&self.prepared_requests());
+    }
+
+    /// Whether what lies at a place is the same in every call: a weight, a constant, a prepared tensor.
+    pub(super) fn is_fixed(&self, place: Place) -> bool {
+        match place {
+            Place::Input(i) => i >= self.n_inputs,
+            Place::Constant(_) | Place::Prepared(_) => true,
+            Place::Output(_) | Place::Temporary(_) => false,
+        }
+    }
+
     /// The places that calls of the function read: those of inputs and weights, constants, prepared tensors.
     pub fn read_places(&self) -> HashSet<Place> {
         let read_by =
@@ -537,7 +551,7 @@ impl Builder<'_> {
             plan: memory::plan(&temporaries),
             temporaries,
         };
-        program.prepared_plan = memory::plan(&program.prepared_requests());
+        program.plan_prepared();
         program
     }
 }

@@ -73,6 +73,16 @@ pub fn layout_free(func: &Func) -> Vec<BufferId> {
     buffers
 }
 
+/// Lists the parameters at these positions as constant, and no others.
+pub fn set_layout_free(func: &mut Func, positions: &[usize]) {
+    if positions.is_empty() {
+        func.attrs.remove(LAYOUT_FREE);
+        return;
+    }
+    let list = positions.iter().map(|&i| AttrValue::Int(i as i64)).collect();
+    func.attrs.insert(LAYOUT_FREE, AttrValue::List(list));
+}
+
 /// Separates the preparations from the rest; `None` if the function has none.
 pub fn separate(func: &Func) -> Option<Separated> {
     let mut constant = layout_free(func);
@@ -116,6 +126,55 @@ pub fn separate(func: &Func) -> Option<Separated> {
     Some(Separated { preparation: part(&before, Vec::new()), call: part(&after, others), n_prepared: prepared.len() })
 }
 
+impl Separated {
+    /// Removes parameters that a part does not need: from the preparation all that it does not access, from the call the constant ones
+    /// that only the preparation reads. Gives the positions of those that each part keeps, before its prepared buffers.
+    pub fn without_idle_params(&mut self) -> Kept {
+        let constant = layout_free(&self.preparation);
+        let keep = |part: &mut Func, is_needed: &dyn Fn(BufferId) -> bool| {
+            let n = part.params.len() - self.n_prepared;
+            let accesses = Accesses::below_root(part);
+            let is_kept = |i: &usize| match part.params[*i].buffer {
+                Some(b) => is_needed(b) || accesses.read.contains(&b) || accesses.written.contains(&b),
+                None => true,
+            };
+            let kept: Vec<usize> = (0..n).filter(is_kept).collect();
+            remove_params(part, &kept, n);
+            kept
+        };
+        let preparation = keep(&mut self.preparation, &|_| false);
+        let call = keep(&mut self.call, &|b| !constant.contains(&b));
+        Kept { preparation, call }
+    }
+}
+
+/// The positions of the parameters that the parts of a function keep.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Kept {
+    /// Those of the preparation.
+    pub preparation: Vec<usize>,
+    /// Those of the call.
+    pub call: Vec<usize>,
+}
+
+/// Removes the parameters before position `n` that are not listed. Nothing accesses them.
+fn remove_params(func: &mut Func, kept: &[usize], n: usize) {
+    let is_kept = |i: usize| i >= n || kept.contains(&i);
+    let gone: Vec<BufferId> =
+        func.params.iter().enumerate().filter(|(i, _)| !is_kept(*i)).filter_map(|(_, p)| p.buffer).collect();
+    let mut position = 0;
+    func.params.retain(|_| {
+        position += 1;
+        is_kept(position - 1)
+    });
+    // The root block may list what its nests access, and positions mean others now.
+    let root = func.root;
+    let block = func.block_mut(root);
+    block.reads.retain(|r| !gone.contains(&r.buffer));
+    block.writes.retain(|r| !gone.contains(&r.buffer));
+    func.attrs.remove(LAYOUT_FREE);
+}
+
 /// The accesses of a nest to buffers.
 struct Accesses {
     read: Vec<BufferId>,
@@ -127,6 +186,17 @@ struct Accesses {
 }
 
 impl Accesses {
+    /// Those of all nests under the root block.
+    fn below_root(func: &Func) -> Accesses {
+        let mut all = Accesses { read: Vec::new(), written: Vec::new(), reads_scalars: false, all_annotated: false };
+        for &nest in &func.block(func.root).body {
+            let accesses = Accesses::of(func, nest);
+            accesses.read.iter().for_each(|&b| note(&mut all.read, b));
+            accesses.written.iter().for_each(|&b| note(&mut all.written, b));
+        }
+        all
+    }
+
     fn of(func: &Func, nest: StmtId) -> Accesses {
         let mut all = Accesses { read: Vec::new(), written: Vec::new(), reads_scalars: false, all_annotated: false };
         let mut plain = true;

@@ -10,6 +10,7 @@ mod fold_affine;
 mod fuse;
 mod inline;
 mod known_results;
+mod layout_free;
 mod library;
 mod lower_operators;
 mod rewrite;
@@ -63,6 +64,7 @@ pub const PIPELINE: &[Pass] = &[
     specialize_calls::PASS,
     fuse::PASS,
     used_functions::PASS,
+    layout_free::PASS,
 ];
 
 /// Runs all passes.
