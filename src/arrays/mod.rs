@@ -18,6 +18,7 @@
 //! | [`mod@array`] | an array in memory |
 //! | [`element`] | single elements |
 //! | [`mod@file`] | an open file; start here |
+//! | [`mod@names`] | which array a parameter's name means |
 //! | [`save`] | writing files |
 //! | [`header`], [`npy`] | the npy format |
 //! | [`npz`] | the npz format: npy files in a zip archive |
@@ -41,6 +42,7 @@ mod element;
 mod error;
 mod file;
 mod header;
+mod names;
 mod npy;
 mod npz;
 mod order;

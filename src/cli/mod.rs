@@ -20,6 +20,7 @@ mod json;
 mod load;
 mod model_check;
 mod model_kernels;
+mod model_random;
 mod ops;
 mod output;
 mod print_trace;

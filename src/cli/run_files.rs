@@ -238,15 +238,18 @@ impl<'a> Given<'a> {
     /// For each array of a file the parameter with its name. Arrays that NumPy has named by position (`arr_0`) are for the
     /// parameters of a kind in order.
     fn by_names(&self, file: &ArrayFile, kind: impl Fn(&Parameter) -> bool) -> Vec<Option<usize>> {
-        let position = |name: &str| {
-            let called = |name: &str| (0..self.params.len()).find(|&i| self.params[i].name == name);
-            // Frameworks call weights `fc1.weight`, and programs `fc1_weight`.
-            called(name).or_else(|| called(&name.replace('.', "_"))).or_else(|| {
-                let n: usize = name.strip_prefix("arr_")?.parse().ok()?;
-                (0..self.params.len()).filter(|&i| kind(&self.params[i])).nth(n)
-            })
+        let mut params: Vec<Option<usize>> = vec![None; file.names().len()];
+        // Of several parameters with a name, the first one is meant.
+        for (param, Parameter { name, .. }) in self.params.iter().enumerate().rev() {
+            if let Some(i) = file.position_for(name) {
+                params[i] = Some(param);
+            }
+        }
+        let numbered = |name: &str| {
+            let n: usize = name.strip_prefix("arr_")?.parse().ok()?;
+            (0..self.params.len()).filter(|&i| kind(&self.params[i])).nth(n)
         };
-        file.names().into_iter().map(position).collect()
+        params.into_iter().zip(file.names()).map(|(param, name)| param.or_else(|| numbered(name))).collect()
     }
 
     /// Reads a file for one parameter: its only array, or the one with the parameter's name. For a parameter of rank 0, a number
@@ -264,7 +267,7 @@ impl<'a> Given<'a> {
         }
         let file = opened(path)?;
         let names = file.names();
-        let i = match names.iter().position(|name| *name == self.params[param].name) {
+        let i = match file.position_for(name) {
             Some(i) => i,
             None if names.len() == 1 => 0,
             None => {

@@ -6,16 +6,17 @@ use super::exit::Failure;
 use super::load::Program;
 use super::model_check::Arrays;
 use super::model_kernels::ModelKernels;
+use super::model_random::with_random;
 use super::run::Args;
-use super::run_files::{Given, Value, Wanted as Destination};
+use super::run_files::{Given, Wanted as Destination};
 use super::run_report::{Checked, Report};
 use super::{Done, setting};
 use crate::arrays::{self, Array};
 use crate::graph;
-use crate::measure::{Arguments, ParamSpec, RealTimer, Summary, Tolerance};
+use crate::measure::{RealTimer, Summary, Tolerance};
 use crate::model::{Model, ModelError};
 use crate::request::program;
-use crate::run::{Parameter, compare};
+use crate::run::compare;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -45,7 +46,7 @@ pub(super) fn run(args: &Args, global: &Global, program: &Program, graph: &graph
     let destination = Destination::new(&given, &args.files.output)?;
     let expected = given.expected(&args.files.expect)?;
     let from: Vec<Option<PathBuf>> = inputs.iter().map(|i| i.as_ref().map(|i| i.path.clone())).collect();
-    let mut values = with_random(&model, &kernels, inputs, args.versions.seed)?;
+    let mut values = with_random(&model, graph, &kernels, inputs, args.versions.seed)?;
 
     let weights = values.split_off(model.inputs().len());
     model.load_weights(&weights).map_err(failed)?;
@@ -92,21 +93,6 @@ pub(super) fn run(args: &Args, global: &Global, program: &Program, graph: &graph
     super::run::present(&report, args.format, console)
 }
 
-/// The arrays of a model's inputs and weights, random for those that are not given.
-pub(super) fn with_random(
-    model: &Model,
-    kernels: &ModelKernels,
-    given: Vec<Option<Value>>,
-    seed: u64,
-) -> Result<Vec<Array>, Failure> {
-    let params = model.params();
-    let array = |(i, value): (usize, Option<Value>)| match value {
-        Some(value) => Ok(value.array),
-        None => random(&params[i], i, seed, kernels.index_limit(i)),
-    };
-    given.into_iter().enumerate().take(model.program().inputs.len()).map(array).collect()
-}
-
 /// The arrays of a model's inputs and weights from files of many arrays, random for those that no file has; and whether a weight is
 /// random. The model loads the weights.
 pub(super) fn load_arrays(
@@ -124,20 +110,13 @@ pub(super) fn load_arrays(
     if has_random_weights {
         console.note("weights without a file are random");
     }
-    let mut inputs = with_random(model, kernels, given, seed)?;
+    let graph = program.graph(Some(model.name()))?;
+    let graph = graph.ok_or_else(|| failure(program, model.name(), ModelError::NoFunction(model.name().to_owned())))?;
+    let mut inputs = with_random(model, graph, kernels, given, seed)?;
     let weights = inputs.split_off(n_inputs);
     let loaded = model.load_weights(&weights);
     loaded.map_err(|e| failure(program, model.name(), e))?;
     Ok((Arrays { inputs, weights }, has_random_weights))
-}
-
-/// A random array, as measurement has them. Indices are below a limit.
-fn random(param: &Parameter, i: usize, seed: u64, below: Option<i64>) -> Result<Array, Failure> {
-    let mut spec = ParamSpec::new(&param.name, param.dtype, &param.shape, crate::loopir::Access::In);
-    spec.below = below;
-    let machine = |e: String| Failure::Machine(e, String::new());
-    let args = Arguments::new(&[spec], seed.wrapping_add(i as u64)).map_err(|e| machine(e.to_string()))?;
-    Array::new(param.dtype, &param.shape, args.bytes(0).to_vec()).map_err(|e| machine(e.to_string()))
 }
 
 /// A failure of a model.

@@ -192,6 +192,7 @@ mod tests {
     use crate::graph::program::Program;
     use crate::graph::scheduled::Scheduled;
     use crate::ir::DType;
+    use crate::model::Preparations;
     use crate::script::{ParseOptions, parse};
     use std::sync::Arc;
 
@@ -227,16 +228,63 @@ def {name}(x: R.Tensor((4,), \"float32\"), w: R.Tensor((4,), \"float32\")):
     return y
 "
         );
-        let parsed = parse(&text, "model.tir", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+        let weight = Constant::new(DType::Float32, &[4], vec![0; 16]).expect("a vector");
+        function(name, export::Graph::new(scheduled(&text), &[weight], &[]))
+    }
+
+    /// The steps of the only graph of a text.
+    fn scheduled(text: &str) -> Scheduled {
+        let parsed = parse(text, "model.tir", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"));
         let mut module = GraphModule { module: parsed.module, functions: parsed.graphs };
         run_all(&mut module, &Context::default()).unwrap_or_else(|e| panic!("{e:?}"));
         let program = Program::of(&module.functions[0]).unwrap_or_else(|e| panic!("{e:?}"));
-        let weight = Constant::new(DType::Float32, &[4], vec![0; 16]).expect("a vector");
-        let scheduled = Scheduled::new(program, &module.module, |_, f| f).unwrap_or_else(|e| panic!("{e:?}"));
-        let body = Body::Graph(Arc::new(export::Graph::new(scheduled, &[weight], &[])));
+        Scheduled::new(program, &module.module, |_, f| f).unwrap_or_else(|e| panic!("{e:?}"))
+    }
+
+    fn function(name: &str, graph: export::Graph) -> Function {
+        let body = Body::Graph(Arc::new(graph));
         let targets = Versions::of(Setting::native().codegen(), false);
         let version = Version { sizes: Vec::new(), body, accesses: Vec::new(), targets, measured: None };
         Function { name: name.to_owned(), size_names: Vec::new(), versions: vec![version] }
+    }
+
+    /// The schedule of the prim_func lays the weight out in columns.
+    #[test]
+    fn objects_hold_the_layout_that_a_schedule_prepares() {
+        let text = r#"
+@I.ir_module
+class Module:
+    @T.prim_func(private=True, s_tir=True)
+    def product(x: T.Buffer((1, 2), "float32"), w: T.Buffer((2, 2), "float32"), y: T.Buffer((1, 2), "float32")):
+        p = T.sblock_alloc_buffer((2, 2))
+        for i, j in T.grid(2, 2):
+            with T.sblock("p"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.sblock_attr({"meta_schedule.layout_rewrite_preproc": True})
+                p[vj, vi] = w[vi, vj]
+        for i, j, k in T.grid(1, 2, 2):
+            with T.sblock("y"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    y[vi, vj] = T.float32(0)
+                y[vi, vj] = y[vi, vj] + x[vi, vk] * p[vj, vk]
+
+    @R.function
+    def main(x: R.Tensor((1, 2), "float32"), w: R.Tensor((2, 2), "float32")):
+        R.func_attr({"num_input": 1})
+        cls = Module
+        with R.dataflow():
+            y = R.call_tir(cls.product, (x, w), out_ty=R.Tensor((1, 2), "float32"))
+            R.output(y)
+        return y
+"#;
+        let scheduled = scheduled(text);
+        let bytes = |values: [f32; 4]| values.map(f32::to_le_bytes).concat();
+        let weight = Constant::new(DType::Float32, &[2, 2], bytes([1.0, 2.0, 3.0, 4.0])).expect("a matrix");
+        let prepared = Preparations::default().results(&scheduled, &Setting::native(), std::slice::from_ref(&weight));
+        let prepared = prepared.unwrap_or_else(|e| panic!("{e}"));
+        let held = export::contents(&[function("main", export::Graph::new(scheduled, &[weight], &prepared))]);
+        assert_eq!(held.items().iter().map(Constant::data).collect::<Vec<_>>(), [bytes([1.0, 3.0, 2.0, 4.0])]);
     }
 
     #[test]

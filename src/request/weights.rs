@@ -56,9 +56,8 @@ impl Weights {
             None => ArrayFile::open(path).map_err(refuse)?,
         };
         let file = self.file.insert(file);
-        let stored = file.names();
-        let Some(at) = stored.iter().position(|n| *n == tensor.name) else {
-            let help = format!("it has `{}`", stored.join("`, `"));
+        let Some(at) = file.position_for(&tensor.name) else {
+            let help = format!("it has `{}`", file.names().join("`, `"));
             return Err(Error::Usage(format!("`{}` has no array `{}`", path.display(), tensor.name), help));
         };
         let array = file.read(at, Some(tensor.dtype)).map_err(refuse)?;
