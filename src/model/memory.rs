@@ -60,13 +60,15 @@ impl Memory {
 pub(super) struct Fixed {
     memory: Memory,
     offsets: HashMap<Place, usize>,
+    size: usize,
 }
 
 impl Fixed {
     /// Copies of tensors.
     pub(super) fn copy(tensors: &[(Place, &[u8])]) -> Result<Fixed, ModelError> {
         let bytes = tensors.iter().map(|(_, data)| data.len().next_multiple_of(ALIGNMENT)).sum();
-        let mut fixed = Fixed { memory: Memory::new(bytes)?, offsets: HashMap::new() };
+        let size = tensors.iter().map(|(_, data)| data.len()).sum();
+        let mut fixed = Fixed { memory: Memory::new(bytes)?, offsets: HashMap::new(), size };
         let mut offset = 0;
         for &(place, data) in tensors {
             fixed.memory.bytes_mut()[offset..offset + data.len()].copy_from_slice(data);
@@ -76,9 +78,9 @@ impl Fixed {
         Ok(fixed)
     }
 
-    /// The bytes of all, each aligned.
+    /// The bytes of all.
     pub(super) fn size(&self) -> usize {
-        self.memory.bytes
+        self.size
     }
 
     /// The address of a tensor, if it is one of them.

@@ -473,5 +473,5 @@ fn weights_are_laid_out_when_they_are_loaded() {
     let fixed = model.fixed().expect("loaded");
     assert!(!fixed.has(Place::Input(1)) && !fixed.has(Place::Input(2)));
     let prepared = (0..model.program().prepared.len()).filter(|&i| fixed.has(Place::Prepared(i))).count();
-    assert_eq!((prepared, model.fixed_bytes()), (3, 3 * 64));
+    assert_eq!((prepared, model.fixed_bytes()), (3, 16 + 16 + 8));
 }
