@@ -25,6 +25,8 @@ mod run_on_arrays;
 #[cfg(unix)]
 #[path = "cli/stopping.rs"]
 mod stopping;
+#[path = "cli/te.rs"]
+mod te;
 #[path = "cli/weights.rs"]
 mod weights;
 
