@@ -3,26 +3,21 @@
 //! Frameworks call weights `fc1.weight` and `gpu_0/data_0`, and programs `fc1_weight` and `gpu_0_data_0`.
 
 use super::file::ArrayFile;
+use crate::ir::identifier;
 
 impl ArrayFile {
-    /// The position of the array for a parameter: the one of its name; else the only one whose name becomes the parameter's if `_`
-    /// stands for each character that identifiers do not have. `None` if there is no such array, or more than one.
+    /// The position of the array for a parameter: the one of its name; else the only one whose name as an [`identifier`] is that of the
+    /// parameter. `None` if there is no such array, or more than one.
     pub fn position_for(&self, param: &str) -> Option<usize> {
         let names = self.names();
         names.iter().position(|name| *name == param).or_else(|| {
-            let mut all = names.iter().enumerate().filter(|(_, name)| becomes(name, param));
+            let mut all = names.iter().enumerate().filter(|(_, name)| identifier(name) == param);
             match (all.next(), all.next()) {
                 (Some((position, _)), None) => Some(position),
                 _ => None,
             }
         })
     }
-}
-
-/// Whether a name becomes an identifier by `_` for each character that identifiers do not have.
-fn becomes(name: &str, identifier: &str) -> bool {
-    let mapped = name.chars().map(|c| if c.is_alphanumeric() { c } else { '_' });
-    mapped.eq(identifier.chars())
 }
 
 #[cfg(test)]

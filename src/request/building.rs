@@ -188,6 +188,7 @@ fn failed(error: FilesError) -> Error {
 mod tests {
     use super::*;
     use crate::graph::Constant;
+    use crate::graph::libraries::Libraries;
     use crate::graph::pass::{Context, GraphModule, run_all};
     use crate::graph::program::Program;
     use crate::graph::scheduled::Scheduled;
@@ -281,9 +282,10 @@ class Module:
         let scheduled = scheduled(text);
         let bytes = |values: [f32; 4]| values.map(f32::to_le_bytes).concat();
         let weight = Constant::new(DType::Float32, &[2, 2], bytes([1.0, 2.0, 3.0, 4.0])).expect("a matrix");
-        let prepared = Preparations::default().results(&scheduled, &Setting::native(), std::slice::from_ref(&weight));
+        let weights = [weight];
+        let prepared = Preparations::default().results(&scheduled, &Libraries::default(), &Setting::native(), &weights);
         let prepared = prepared.unwrap_or_else(|e| panic!("{e}"));
-        let held = export::contents(&[function("main", export::Graph::new(scheduled, &[weight], &prepared))]);
+        let held = export::contents(&[function("main", export::Graph::new(scheduled, &weights, &prepared))]);
         assert_eq!(held.items().iter().map(Constant::data).collect::<Vec<_>>(), [bytes([1.0, 3.0, 2.0, 4.0])]);
     }
 
