@@ -103,6 +103,11 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 impl Definer {
+    /// Whether the function stands in `autotvm`, instead of in `te`.
+    pub(super) fn in_autotvm(&self) -> bool {
+        matches!(self.what, What::GetConfig)
+    }
+
     /// Calls the function.
     pub(super) fn call(&self, run: &mut Run<'_>, args: &Arguments<Own>, span: Span) -> Result<Value> {
         let bound = Bound::of(format!("te.{}", self.name), self.params, args, span)?;

@@ -59,7 +59,7 @@ pub(super) fn find(path: &str) -> Found {
     let known: Vec<&'static str> = match module {
         // Before modules were split, `tvm.compute` and `tvm.const` stood in `tvm` itself.
         "te" | "" | "runtime" => {
-            if let Some(f) = define::find(name) {
+            if let Some(f) = define::find(name).filter(|f| !f.in_autotvm()) {
                 return Found::Function(Function::Define(f));
             }
             if let Some(f) = scalar::find(name) {
@@ -81,7 +81,7 @@ pub(super) fn find(path: &str) -> Found {
             scalar::names().collect()
         }
         "autotvm" => {
-            if let Some(f) = define::find(name) {
+            if let Some(f) = define::find(name.trim_start_matches("task.")).filter(|f| f.in_autotvm()) {
                 return Found::Function(Function::Define(f));
             }
             vec!["get_config"]

@@ -374,6 +374,12 @@ fn method(
             Ok(expr(run.library.te.compare(CmpOp::Eq, x, y)))
         }
         (Value::Own(Own::Operation(t)), "output", [(at, _)]) => define::output(run, *t, at, span),
+        (Value::Own(Own::StageOperation(schedule, stage)), "output", [_]) => {
+            match run.library.scheduling.created[*schedule].tensor_of(*stage) {
+                Some(t) => Ok(tensor(t)),
+                None => Err(type_error(span, "the operation has no output here")),
+            }
+        }
         (Value::Dict(items), "get", [(Value::Str(key), _), more @ ..]) => {
             let found = items.iter().find(|(k, _)| k == key).map(|(_, v)| v.clone());
             Ok(found.or(more.first().map(|(v, _)| v.clone())).unwrap_or(Value::None))

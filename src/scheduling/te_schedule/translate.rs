@@ -253,7 +253,26 @@ impl Translation<'_> {
     /// The loops around a block as those of axes.
     fn own_loops(&mut self, block: Rv, axes: &[AxisId], name: &str, at: Span) -> Result<(), Refusal> {
         let loops = self.schedule.get_loops(block).map_err(|e| refused(at, e))?;
-        self.assign(&loops, axes, name, at)
+        self.assign(&loops, axes, name, at)?;
+        // A copy may be of a part of a tensor, but a definition has the extents of its block.
+        let is_defined = |a: &AxisId| {
+            let owner = self.stages.owner(*a).map(|(s, _)| &self.stages.stage(s).definition);
+            matches!(owner, Some(Definition::Block(_)))
+        };
+        for (&axis, &l) in axes.iter().zip(&loops).filter(|(a, _)| is_defined(a)) {
+            let Ok(RvValue::Loop(func, l)) = self.schedule.value(l) else { continue };
+            let func = self.schedule.func(func);
+            let axis = self.stages.axis(axis);
+            if let (Some(found), Some(expected)) = (func.arena.as_int(func.loop_(l).extent), axis.extent)
+                && found != expected
+            {
+                let why =
+                    format!("the axis `{}` of `{name}` has {expected} iterations, and its loop {found}", axis.name);
+                let help = "the schedule must be for this program, whose definition cannot depend on knobs";
+                return Err(mistake(at, Mistake::new(why).help(help)));
+            }
+        }
+        Ok(())
     }
 
     fn assign(&mut self, loops: &[Rv], axes: &[AxisId], name: &str, at: Span) -> Result<(), Refusal> {
