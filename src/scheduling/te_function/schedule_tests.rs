@@ -112,3 +112,25 @@ fn knobs_are_sampled() {
     // Sizes are sampled numbers, so that a trace replays with other decisions.
     assert!(text.contains("factors=[None, v5]"), "{text}");
 }
+
+#[test]
+fn definitions_do_not_depend_on_knobs() {
+    let text = "
+def padded(n):
+    cfg = autotvm.get_config()
+    cfg.define_knob(\"to\", [4, 8, 16])
+    A = te.placeholder((n,), name=\"A\")
+    B = te.compute((n // cfg[\"to\"].val * cfg[\"to\"].val,), lambda i: A[i], name=\"B\")
+    s = te.create_schedule(B.op)
+    s[B].vectorize(B.op.axis[0])
+    return s, [A, B]
+";
+    let wanted = WorkloadChoice { func: None, args: Some("12") };
+    let func = define(text, "t.py", wanted).unwrap_or_else(|e| panic!("{e}")).func;
+    let function = TeSchedule::parse(text, "t.py", wanted).unwrap_or_else(|e| panic!("{e}"));
+    let messages: Vec<String> = (0..10)
+        .filter_map(|seed| function.apply(&mut Schedule::new(&module(func.clone()), seed)).err())
+        .map(|e| e.diagnostic.message.clone())
+        .collect();
+    assert!(messages.iter().any(|m| m == "the axis `i` of `B` has 8 iterations, and its loop 12"), "{messages:?}");
+}

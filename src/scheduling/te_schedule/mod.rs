@@ -25,6 +25,8 @@ pub mod note;
 mod of_func;
 pub mod relation;
 pub mod stage;
+#[cfg(test)]
+mod tests;
 mod translate;
 
 pub use attach::Attach;
