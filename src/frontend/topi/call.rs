@@ -138,7 +138,13 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// A known integer. Very large ones, which stand for "to the end", become as large as sums of them allow.
     fn known_int(&self, arg: &Argument) -> Option<i64> {
+        const MOST: i64 = 1 << 40;
+        self.any_int(arg).map(|v| v.clamp(-MOST, MOST))
+    }
+
+    fn any_int(&self, arg: &Argument) -> Option<i64> {
         match arg {
             Argument::Int(v) => Some(*v),
             Argument::Bool(v) => Some(*v as i64),
@@ -235,7 +241,8 @@ impl<'a> Call<'a> {
         let mut all = Vec::with_capacity(items.len());
         for item in &items {
             all.push(match (item, self.known_int(item)) {
-                (_, Some(v)) => self.te.extent(v),
+                (_, Some(v)) if i32::try_from(v).is_ok() => self.te.extent(v),
+                (_, Some(v)) => self.te.int(v, DType::Int64),
                 (Argument::Expr(e), _) if self.te.dtype(*e).is_index() => *e,
                 _ => return self.wrong(name, "integers"),
             });

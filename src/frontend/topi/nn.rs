@@ -79,6 +79,9 @@ pub(super) const OPERATORS: &[Operator] = &[
         if before.len() != n || after.len() != n {
             return Err(TopiError::new(format!("`data` has {n} dimensions, and the padding is of {}", before.len())));
         }
+        if before.iter().chain(&after).any(|w| !(0..=1 << 20).contains(w)) {
+            return call.wrong("pad_before", "widths from 0 to 1048576");
+        }
         let value = call.float("pad_value")?;
         let value = of_type(call.te, value, call.type_of(data));
         Ok(vec![padded(call.te, name.as_str(), data, &before, &after, value)])

@@ -117,7 +117,9 @@ impl Definer {
                 let name = bound.text(run, "name")?;
                 let (dtype, at) = bound.get("dtype");
                 let dtype = dtype_of(run, &dtype, at)?;
-                Ok(expr(run.library.te.new_var_expr(name.as_str(), dtype).1))
+                let (var, value) = run.library.te.new_var_expr(name.as_str(), dtype);
+                run.library.symbols.push(var);
+                Ok(expr(value))
             }
             What::ReduceAxis => reduce_axis(run, &bound),
             What::Compute => compute(run, &bound),

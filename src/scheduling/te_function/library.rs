@@ -14,7 +14,7 @@ use super::vocabulary::Code;
 use crate::diagnostic::{Diagnostic, Span};
 use crate::interpreter::call::Arguments;
 use crate::interpreter::{self, Failure, Library, type_error};
-use crate::ir::{BinOp, CmpOp, DType, ExprId, Intrinsic};
+use crate::ir::{BinOp, CmpOp, DType, ExprId, Intrinsic, VarId};
 use crate::schedule::error::{ErrorKind, ScheduleError};
 use crate::schedule::render::of_error;
 use crate::script::python::{BinaryOp, CompareOp};
@@ -41,6 +41,8 @@ pub(super) struct Tensors {
     pub n_tensors: usize,
     /// Tensors whose layout is free, by the attribute of a stage.
     pub layout_free: Vec<Tensor>,
+    /// Variables that the text made (`te.var`).
+    pub symbols: Vec<VarId>,
     /// Suspicious constructs.
     pub warnings: Vec<Diagnostic>,
     /// Sizes of expressions.
@@ -59,6 +61,7 @@ impl Tensors {
             te,
             n_tensors: 0,
             layout_free: Vec::new(),
+            symbols: Vec::new(),
             warnings: Vec::new(),
             sizes: Sizes::default(),
             scheduling: Scheduling::default(),

@@ -59,7 +59,8 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span, nearest};
 use crate::interpreter::call::Arguments;
 use crate::interpreter::code::Function;
 use crate::interpreter::compile::{Program, Text};
-use crate::ir::{AttrValue, Func};
+use crate::ir::visit::{for_each_own_expr, vars_of};
+use crate::ir::{AttrValue, Func, Symbol, VarId};
 use crate::script::python::{self, ExprKind, Stmt, StmtKind};
 use crate::te::{Parameter, Tensor};
 use crate::te_schedule::Definition as Place;
@@ -285,7 +286,7 @@ fn run(program: &Program<Code>, main: usize, values: Vec<Value>) -> Result<(Defi
         Ok((schedule.is_some(), parameters(run, function, tensors)?))
     });
     let (is_scheduled, params) = result.map_err(|failure| *failure.diagnostic)?;
-    let Tensors { te, layout_free, mut warnings, scheduling, .. } = library;
+    let Tensors { te, layout_free, symbols, mut warnings, scheduling, .. } = library;
     let position = |t: &Tensor| params.iter().position(|p| *p == Parameter::Tensor(*t));
     let mut free: Vec<usize> = layout_free.iter().filter_map(position).collect();
     free.sort_unstable();
@@ -299,6 +300,11 @@ fn run(program: &Program<Code>, main: usize, values: Vec<Value>) -> Result<(Defi
     let buffers = te.buffers();
     let mut func = te.prim_func_of(&function.name, &params);
     func.private = false;
+    if let Some(name) = without_value(&func, &symbols) {
+        let message = format!("`{name}` has no value: it is no extent of a tensor that `{}` returns", function.name);
+        let d = Diagnostic::error_at("unbound-symbol", function.span, message);
+        return Err(d.help(format!("return it among the tensors, as a parameter: `return [A, {name}, B]`")));
+    }
     if !free.is_empty() {
         let free = free.into_iter().map(|i| AttrValue::Int(i as i64)).collect();
         func.attrs.insert("layout_free_buffers", AttrValue::List(free));
@@ -318,6 +324,31 @@ fn parts(result: &Value) -> (Option<usize>, &Value) {
         },
         _ => (None, result),
     }
+}
+
+/// The name of a variable that a program uses, and that its parameters do not tell.
+fn without_value(func: &Func, symbols: &[VarId]) -> Option<Symbol> {
+    let mut told: Vec<VarId> = Vec::new();
+    for param in &func.params {
+        match param.buffer {
+            Some(b) => {
+                let shape = func.arena.list(func.arena.buffer(b).shape);
+                told.extend(shape.iter().filter_map(|&e| func.arena.as_var(e)));
+            }
+            None => told.push(param.var),
+        }
+    }
+    let mut missing = None;
+    for s in func.subtree(func.root.stmt()) {
+        for_each_own_expr(func, s, &mut |e| {
+            for var in vars_of(&func.arena, e) {
+                if missing.is_none() && symbols.contains(&var) && !told.contains(&var) {
+                    missing = Some(func.arena.var(var).name);
+                }
+            }
+        });
+    }
+    missing
 }
 
 /// The parameters of the prim_func: the tensors that a workload returned.

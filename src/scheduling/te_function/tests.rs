@@ -184,6 +184,12 @@ fn mistakes_are_refused_with_a_mend() {
         ("return [A, te.compute((4, 6), lambda i, j: te.log(i))]", "`log` takes floats, found `int32`", "astype"),
         ("return [A, topi.add(A, te.placeholder((3,), name='C'))]", "the shapes [4, 6] and [3] do not fit", ""),
         ("return [A, topi.nn.matmul(A, A)]", "`topi.nn.matmul`: the extents over which is summed differ: 6 and 4", ""),
+        (
+            "n = te.var('n')\nreturn [A, te.compute((4,), lambda i: A[i, 0] + n)]",
+            "`n` has no value",
+            "return [A, n, B]",
+        ),
+        ("return [A, topi.nn.pad(A, (9223372036854775807, 0))]", "expected widths from 0", ""),
         ("return [topi.exp(A)]", "does not return the placeholder `A`", "return all inputs"),
         ("return topi.exp(A)", "expected `f` to return a list of its tensors, found a tensor", "return [A, B, C]"),
         ("return [A, A]", "returns a tensor twice", ""),
