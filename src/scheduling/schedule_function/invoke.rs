@@ -256,10 +256,10 @@ impl<'a> Run<'a, '_> {
         if kind.name != GET_BLOCK.name {
             return;
         }
-        if let Some(func @ Arg::None) = args.get_mut(1) {
-            if let Some(index) = self.library.schedule.implied_func() {
-                *func = Arg::Str(self.library.schedule.func(index).name);
-            }
+        if let Some(func @ Arg::None) = args.get_mut(1)
+            && let Some(index) = self.library.schedule.implied_func()
+        {
+            *func = Arg::Str(self.library.schedule.func(index).name);
         }
     }
 
