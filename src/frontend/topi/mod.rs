@@ -9,7 +9,7 @@
 //! | this one | the table of all functions |
 //! | [`call`] | the arguments of a call |
 //! | [`elementwise`] | functions of single elements |
-//! | [`broadcast`] | functions of the elements of two tensors, which are broadcast |
+//! | `broadcast` | functions of the elements of two tensors, which are broadcast |
 //! | [`reduction`] | sums, extremes and their positions |
 //! | [`transform`] | other shapes and orders of elements |
 //! | [`nn`], [`conv`] | layers of neural networks |

@@ -14,7 +14,7 @@
 //! # Stages
 //! | file | content |
 //! | --- | --- |
-//! | [`python`](crate::script::python) | parses the text |
+//! | [`python`] | parses the text |
 //! | [`scope`], [`compile`], [`compile_expr`] | resolve names and calls; find all mistakes that need no run |
 //! | [`code`] | the result of compiling |
 //! | [`run`], [`eval`], [`operators`], [`call`] | execute statements, expressions, operators and calls |

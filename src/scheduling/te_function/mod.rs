@@ -22,7 +22,7 @@
 //! | [`function`], [`vocabulary`] | what names of modules mean; calls, compiled |
 //! | [`workload_args`] | arguments of the workload, from a command line |
 //! | [`arguments`] | arguments of functions, bound to parameters |
-//! | [`define`] | placeholders, axes, computations, reductions |
+//! | `define` | placeholders, axes, computations, reductions |
 //! | [`scalar`], [`expr`] | scalar functions, conversions of types |
 //! | [`topi`] | functions that define tensors by others |
 //! | [`scheduling`], [`stage_methods`] | schedules: `s[C].split(…)`, recorded in a [`te_schedule`](crate::te_schedule) |

@@ -6,7 +6,7 @@
 //! y = R.dynamic_strided_slice(x, begin, e, strides)        →    y = R.dynamic_strided_slice(x, begin, R.const([3]), strides)
 //! ```
 //!
-//! The elements are those from which the shapes were computed ([`known`](crate::graph::known)).
+//! The elements are those from which the shapes were computed ([`known`]).
 
 use super::dead_code::remove_dead_code;
 use super::{Context, GraphModule, Pass};
