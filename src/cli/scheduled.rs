@@ -4,7 +4,8 @@ use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program, ScheduleText};
 use crate::diagnostic::{Diagnostic, Diagnostics, Source};
-use crate::ir::{Func, LoopKind, Module, Stmt};
+use crate::ir::Module;
+use crate::ir::barriers::first_bound_loop;
 use crate::schedule::Schedule;
 use crate::schedule::error::{ErrorKind, ScheduleError};
 use crate::schedule::intrin::Intrinsics;
@@ -101,7 +102,9 @@ impl Request<'_> {
     /// If the schedule cannot be read.
     pub(super) fn attempt(&self, console: Console) -> Result<Attempt, Failure> {
         let attempt = self.apply(console)?;
-        if binds_threads(&attempt.schedule.module()) && !binds_threads(self.program.module()) {
+        let schedule = &attempt.schedule;
+        let binds = (0..schedule.n_funcs()).any(|i| first_bound_loop(schedule.func(i)).is_some());
+        if binds && !self.program.module().funcs.iter().any(|f| first_bound_loop(f).is_some()) {
             console.warn(
                 "the schedule binds loops to threads of a GPU, which are emulated on the CPU: blocks (`blockIdx`) run in \
                  parallel, the threads of a block one after the other",
@@ -161,15 +164,6 @@ impl Request<'_> {
         };
         (Attempt { start, schedule, failure }, unknown)
     }
-}
-
-/// Whether a loop of a program is bound to threads of a GPU.
-fn binds_threads(module: &Module) -> bool {
-    let bound = |func: &Func| {
-        let all = func.subtree(func.root.stmt());
-        all.into_iter().any(|s| matches!(func.get(s), Stmt::Loop(l) if matches!(l.kind, LoopKind::ThreadBinding(_))))
-    };
-    module.funcs.iter().any(bound)
 }
 
 fn is_unknown(error: &ScheduleError) -> bool {

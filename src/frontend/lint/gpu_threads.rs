@@ -6,8 +6,7 @@
 
 use super::Context;
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::ir::barriers::without_barriers;
-use crate::ir::{LoopKind, Stmt};
+use crate::ir::barriers::{first_bound_loop, without_barriers};
 
 pub(super) fn check(cx: &Context<'_>) -> Vec<Diagnostic> {
     let func = cx.func;
@@ -18,8 +17,7 @@ pub(super) fn check(cx: &Context<'_>) -> Vec<Diagnostic> {
         let help = "all threads must reach the same barriers: move `T.tvm_storage_sync` to where they do";
         found.push(Diagnostic::error_at("divergent-barrier", span, message).help(help));
     }
-    let bound = |s: &_| matches!(func.get(*s), Stmt::Loop(l) if matches!(l.kind, LoopKind::ThreadBinding(_)));
-    if let Some(first) = func.subtree(func.root.stmt()).into_iter().find(bound) {
+    if let Some(first) = first_bound_loop(func) {
         let span = cx.spans.stmt(first).map_or(cx.spans.name, |s| s.name);
         let message = "this loop is bound to threads of a GPU, which are emulated on the CPU";
         let help = "blocks (`blockIdx`) run in parallel, the threads of a block one after the other";

@@ -11,50 +11,18 @@ pub(super) const OPERATORS: &[Operator] = &[
     by(
         "nn.conv1d",
         "data, kernel, strides=1, padding='VALID', dilation=1, groups=1, data_layout='NCW', kernel_layout='', out_dtype=None",
-        |call| {
-            let layout = call.text("data_layout")?;
-            let kernel = call.text("kernel_layout")?;
-            convolution(
-                call,
-                &Form {
-                    dims: 1,
-                    names: ["data", "kernel", "strides"],
-                    layout: layout.as_str(),
-                    kernel: kernel.as_str(),
-                    free: false,
-                },
-            )
-        },
+        |call| of_any_layout(call, &PLAIN_1D),
     ),
     by("nn.conv1d_ncw", "data, kernel, strides=1, padding='VALID', dilation=1, out_dtype=None", |call| {
-        convolution(
-            call,
-            &Form { dims: 1, names: ["data", "kernel", "strides"], layout: "NCW", kernel: "", free: false },
-        )
+        convolution(call, &Form { layout: "NCW", ..PLAIN_1D })
     }),
     by("nn.conv1d_nwc", "data, kernel, strides=1, padding='VALID', dilation=1, out_dtype=None", |call| {
-        convolution(
-            call,
-            &Form { dims: 1, names: ["data", "kernel", "strides"], layout: "NWC", kernel: "", free: false },
-        )
+        convolution(call, &Form { layout: "NWC", ..PLAIN_1D })
     }),
     by(
         "nn.conv2d",
         "input, filter, strides, padding, dilation, data_layout='NCHW', kernel_layout='', out_dtype=None",
-        |call| {
-            let layout = call.text("data_layout")?;
-            let kernel = call.text("kernel_layout")?;
-            convolution(
-                call,
-                &Form {
-                    dims: 2,
-                    names: ["input", "filter", "strides"],
-                    layout: layout.as_str(),
-                    kernel: kernel.as_str(),
-                    free: false,
-                },
-            )
-        },
+        |call| of_any_layout(call, &Form { names: ["input", "filter", "strides"], ..PLAIN }),
     ),
     by("nn.conv2d_nchw", INPUT_FILTER, |call| convolution(call, &Form { layout: "NCHW", ..PLAIN })),
     by("nn.conv2d_hwcn", INPUT_FILTER, |call| convolution(call, &Form { layout: "HWCN", kernel: "HWIO", ..PLAIN })),
@@ -117,6 +85,14 @@ struct Form<'a> {
 
 const PLAIN: Form<'static> =
     Form { dims: 2, names: ["Input", "Filter", "stride"], layout: "NCHW", kernel: "", free: false };
+
+const PLAIN_1D: Form<'static> = Form { dims: 1, names: ["data", "kernel", "strides"], layout: "NCW", ..PLAIN };
+
+/// A convolution whose layouts are arguments.
+fn of_any_layout(call: &mut Call<'_>, form: &Form<'_>) -> Result<Vec<Tensor>, TopiError> {
+    let (layout, kernel) = (call.text("data_layout")?, call.text("kernel_layout")?);
+    convolution(call, &Form { layout: layout.as_str(), kernel: kernel.as_str(), ..*form })
+}
 
 /// The padding before and after each spatial dimension. `"SAME"` keeps extents for strides of 1.
 fn padding(call: &Call<'_>, kernel: &[i64]) -> Result<(Vec<i64>, Vec<i64>), TopiError> {

@@ -22,7 +22,7 @@
 //! The idea is that of OpenCL on CPUs (Jääskeläinen et al., "pocl: A Performance-Portable OpenCL Implementation", 2015).
 
 use super::buffer::{Buffer, BufferId, BufferRegion};
-use super::expr::{Arena, Expr, ExprId, VarId};
+use super::expr::{Arena, Expr, ExprId};
 use super::func::Func;
 use super::op::Builtin;
 use super::stmt::{Block, Body, Loop, LoopKind, Stmt, StmtId};
@@ -42,6 +42,12 @@ pub struct BarrierError {
 /// Whether a thread axis counts blocks of threads. These run in any order, so that a CPU may run them in parallel.
 pub fn is_of_blocks(axis: Symbol) -> bool {
     axis.as_str().starts_with("blockIdx")
+}
+
+/// The first loop that is bound to threads of a GPU.
+pub fn first_bound_loop(func: &Func) -> Option<StmtId> {
+    let is_bound = |&s: &StmtId| matches!(func.get(s), Stmt::Loop(l) if matches!(l.kind, LoopKind::ThreadBinding(_)));
+    func.subtree(func.root.stmt()).into_iter().find(is_bound)
 }
 
 /// The function with all barriers replaced by splits of thread loops; `None` if it has no barrier.
@@ -109,7 +115,6 @@ fn split(func: &mut Func, nest: StmtId, is_global: bool) -> Result<(), BarrierEr
 
 /// A loop of threads around the current statements.
 struct Thread {
-    var: VarId,
     looped: Loop,
     extent: i64,
 }
@@ -168,7 +173,7 @@ impl Split<'_> {
             let Some(extent) = self.func.arena.as_int(looped.extent).filter(|_| fixed) else {
                 return Err(BarrierError { stmt: s, reason: "is a loop of threads without a constant extent" });
             };
-            self.threads.push(Thread { var: looped.var, looped, extent });
+            self.threads.push(Thread { looped, extent });
             let inner = self.list(&inner);
             self.threads.pop();
             out.extend(inner?);
@@ -240,7 +245,7 @@ impl Split<'_> {
         let arena = &self.func.arena;
         let mut same = true;
         for_each_subexpr(arena, e, &mut |e| match arena.expr(e) {
-            Expr::Var(v) => same &= self.threads.iter().all(|t| t.var != v),
+            Expr::Var(v) => same &= self.threads.iter().all(|t| t.looped.var != v),
             Expr::Load(b, _) | Expr::BufferData(b) => same &= !self.private.contains_key(&b),
             _ => {}
         });
@@ -278,9 +283,9 @@ impl Split<'_> {
         let mut own = Substitution::default();
         let mut vars = Vec::new();
         for t in &self.threads {
-            let (name, dtype) = (self.func.arena.var(t.var).name, self.func.arena.var(t.var).dtype);
+            let (name, dtype) = (self.func.arena.var(t.looped.var).name, self.func.arena.var(t.looped.var).dtype);
             let (var, e) = self.func.arena.new_var_expr(name, dtype);
-            own.add_var(t.var, e);
+            own.add_var(t.looped.var, e);
             // Threads are counted from 0 in their parts of buffers.
             let number = self.func.arena.sub(e, t.looped.min);
             vars.push((var, number));

@@ -136,16 +136,7 @@ impl<'a, L: Library> Run<'a, L> {
 
     /// The values of items; starred ones are spread.
     pub(crate) fn items(&mut self, items: &'a [Item<L::Code>]) -> Result<Vec<ValueOf<L>>, L> {
-        let mut values = Vec::with_capacity(items.len());
-        for item in items {
-            let value = self.eval(&item.value)?;
-            if item.star {
-                values.extend(self.iterate(value, item.value.span)?);
-            } else {
-                values.push(value);
-            }
-        }
-        Ok(values)
+        Ok(self.spread(items)?.0)
     }
 
     fn dict(&mut self, items: &'a [Entry<L::Code>]) -> Result<ValueOf<L>, L> {

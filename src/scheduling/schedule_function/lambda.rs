@@ -10,7 +10,7 @@ use crate::interpreter::operators::not_defined;
 use crate::interpreter::type_error;
 use crate::ir::{BinOp, CmpOp};
 use crate::schedule::arg::{Lambda, LambdaExpr, RvExpr};
-use crate::script::python::{BinaryOp, CompareOp};
+use crate::script::python::CompareOp;
 
 /// Converts a lambda to a function of indices.
 pub(super) fn evaluate<'a>(run: &mut Run<'a, '_>, l: &'a code::Lambda) -> Result<Lambda> {
@@ -42,17 +42,10 @@ fn expr<'a>(run: &mut Run<'a, '_>, e: &'a Expr) -> Result<LambdaExpr> {
         },
         ExprKind::Not(a) => LambdaExpr::Not(boxed(run, a)?),
         ExprKind::Binary(op, a, b) => {
-            let ir_op = match op {
-                BinaryOp::Add => BinOp::Add,
-                BinaryOp::Sub => BinOp::Sub,
-                BinaryOp::Mul => BinOp::Mul,
-                BinaryOp::FloorDiv => BinOp::FloorDiv,
-                BinaryOp::Mod => BinOp::FloorMod,
-                _ => {
-                    let message = format!("`{}` is not possible in an index map", op.token());
-                    let d = Diagnostic::error_at("type", e.span, message);
-                    return Err(d.help("`+`, `-`, `*`, `//` and `%` are").into());
-                }
+            let Some(ir_op) = op.arithmetic() else {
+                let message = format!("`{}` is not possible in an index map", op.token());
+                let d = Diagnostic::error_at("type", e.span, message);
+                return Err(d.help("`+`, `-`, `*`, `//` and `%` are").into());
             };
             let (x, y) = (expr(run, a)?, expr(run, b)?);
             folded(ir_op, x, y, e.span)?
@@ -115,17 +108,7 @@ fn overflow(span: Span) -> super::FunctionError {
 }
 
 fn comparison(op: CompareOp, span: Span) -> Result<CmpOp> {
-    Ok(match op {
-        CompareOp::Eq => CmpOp::Eq,
-        CompareOp::Ne => CmpOp::Ne,
-        CompareOp::Lt => CmpOp::Lt,
-        CompareOp::Le => CmpOp::Le,
-        CompareOp::Gt => CmpOp::Gt,
-        CompareOp::Ge => CmpOp::Ge,
-        CompareOp::Is | CompareOp::IsNot | CompareOp::In | CompareOp::NotIn => {
-            return Err(type_error(span, format!("`{}` is not possible in an index map", op.token())));
-        }
-    })
+    op.of_values().ok_or_else(|| type_error(span, format!("`{}` is not possible in an index map", op.token())))
 }
 
 fn constant(run: &Run<'_, '_>, value: Value, span: Span) -> Result<LambdaExpr> {

@@ -115,20 +115,13 @@ impl Library for Scheduling<'_> {
         if a.int(library).is_none() || b.int(library).is_none() {
             return Ok(None);
         }
-        let op = match op {
-            BinaryOp::Add => BinOp::Add,
-            BinaryOp::Sub => BinOp::Sub,
-            BinaryOp::Mul => BinOp::Mul,
-            BinaryOp::FloorDiv => BinOp::FloorDiv,
-            BinaryOp::Mod => BinOp::FloorMod,
-            BinaryOp::Div => {
-                let d = Diagnostic::error_at("type", span, "a sampled number cannot be divided with `/`");
-                return Err(d.help("divide integers with `//`").into());
-            }
-            _ => {
-                let (x, y) = (a.describe(library), b.describe(library));
-                return Err(type_error(span, format!("`{}` is not possible between {x} and {y}", op.token())));
-            }
+        if op == BinaryOp::Div {
+            let d = Diagnostic::error_at("type", span, "a sampled number cannot be divided with `/`");
+            return Err(d.help("divide integers with `//`").into());
+        }
+        let Some(op) = op.arithmetic() else {
+            let (x, y) = (a.describe(library), b.describe(library));
+            return Err(type_error(span, format!("`{}` is not possible between {x} and {y}", op.token())));
         };
         library.arithmetic(op, a, b, span).map(Some)
     }

@@ -184,24 +184,26 @@ impl Library for Tensors {
             return Ok(None);
         }
         let (x, y) = (to_expr(run, a, span)?, to_expr(run, b, span)?);
-        let op = match op {
-            BinaryOp::Add => BinOp::Add,
-            BinaryOp::Sub => BinOp::Sub,
-            BinaryOp::Mul => BinOp::Mul,
-            BinaryOp::FloorDiv => BinOp::FloorDiv,
-            BinaryOp::Mod => BinOp::FloorMod,
+        if let Some(arithmetic) = op.arithmetic() {
+            let e = scalar::arithmetic(run, arithmetic, x, y, op.token(), span)?;
+            return limited(run, expr(e), span).map(Some);
+        }
+        let (x, y) = match op {
+            BinaryOp::MatMul => return Ok(None),
+            _ => matched(run, x, y, span)?,
+        };
+        let e = match op {
             BinaryOp::Div => {
-                let (x, y) = matched(run, x, y, span)?;
                 if !run.library.te.dtype(x).is_float() {
                     let d = Diagnostic::error_at("type", span, "`/` of integers is ambiguous");
                     return Err(d
                         .help("write `//` to round down, or `te.truncdiv(a, b)` to round towards zero")
                         .into());
                 }
-                let e = scalar::arithmetic(run, BinOp::Div, x, y, "/", span)?;
-                return limited(run, expr(e), span).map(Some);
+                scalar::arithmetic(run, BinOp::Div, x, y, "/", span)?
             }
-            BinaryOp::Shl | BinaryOp::Shr | BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor => {
+            BinaryOp::Pow => scalar::intrinsic(run, Intrinsic::Pow, &[x, y], "**", span)?,
+            _ => {
                 let function = match op {
                     BinaryOp::Shl => Intrinsic::ShiftLeft,
                     BinaryOp::Shr => Intrinsic::ShiftRight,
@@ -209,32 +211,14 @@ impl Library for Tensors {
                     BinaryOp::BitOr => Intrinsic::BitOr,
                     _ => Intrinsic::BitXor,
                 };
-                let (x, y) = matched(run, x, y, span)?;
-                let e = scalar::bits(run, function, &[x, y], op.token(), span)?;
-                return limited(run, expr(e), span).map(Some);
+                scalar::bits(run, function, &[x, y], op.token(), span)?
             }
-            BinaryOp::Pow => {
-                let (x, y) = matched(run, x, y, span)?;
-                let e = scalar::intrinsic(run, Intrinsic::Pow, &[x, y], "**", span)?;
-                return limited(run, expr(e), span).map(Some);
-            }
-            BinaryOp::MatMul => return Ok(None),
         };
-        let token = if op == BinOp::FloorDiv { "//" } else { "%" };
-        let e = scalar::arithmetic(run, op, x, y, token, span)?;
         limited(run, expr(e), span).map(Some)
     }
 
     fn compare(run: &mut Run<'_>, op: CompareOp, a: &Value, b: &Value, span: Span) -> Result<Option<Value>> {
-        let op = match op {
-            CompareOp::Eq => CmpOp::Eq,
-            CompareOp::Ne => CmpOp::Ne,
-            CompareOp::Lt => CmpOp::Lt,
-            CompareOp::Le => CmpOp::Le,
-            CompareOp::Gt => CmpOp::Gt,
-            CompareOp::Ge => CmpOp::Ge,
-            CompareOp::Is | CompareOp::IsNot | CompareOp::In | CompareOp::NotIn => return Ok(None),
-        };
+        let Some(op) = op.of_values() else { return Ok(None) };
         let (Some(x), Some(y)) = (as_expr(run, a), as_expr(run, b)) else { return Ok(None) };
         let (x, y) = matched(run, x, y, span)?;
         let e = run.library.te.compare(op, x, y);

@@ -11,6 +11,7 @@ mod convert;
 mod limits;
 
 use crate::diagnostic::{Diagnostic, Span};
+use crate::ir::{BinOp, CmpOp};
 use convert::{Convert, span_of};
 use limits::check_text;
 use ruff_python_ast::PySourceType;
@@ -204,6 +205,42 @@ pub enum LogicalOp {
 operators! {
     /// A comparison.
     CompareOp { Eq "==" Ne "!=" Lt "<" Le "<=" Gt ">" Ge ">=" Is "is" IsNot "is not" In "in" NotIn "not in" }
+}
+
+impl BinaryOp {
+    /// The operator of expressions with the same meaning for all numbers that it takes: that of `+`, `-`, `*`, `//` and `%`.
+    pub fn arithmetic(self) -> Option<BinOp> {
+        match self {
+            BinaryOp::Add => Some(BinOp::Add),
+            BinaryOp::Sub => Some(BinOp::Sub),
+            BinaryOp::Mul => Some(BinOp::Mul),
+            BinaryOp::FloorDiv => Some(BinOp::FloorDiv),
+            BinaryOp::Mod => Some(BinOp::FloorMod),
+            BinaryOp::Div
+            | BinaryOp::Pow
+            | BinaryOp::MatMul
+            | BinaryOp::Shl
+            | BinaryOp::Shr
+            | BinaryOp::BitAnd
+            | BinaryOp::BitOr
+            | BinaryOp::BitXor => None,
+        }
+    }
+}
+
+impl CompareOp {
+    /// The comparison of expressions; `None` for those of identity and membership.
+    pub fn of_values(self) -> Option<CmpOp> {
+        match self {
+            CompareOp::Eq => Some(CmpOp::Eq),
+            CompareOp::Ne => Some(CmpOp::Ne),
+            CompareOp::Lt => Some(CmpOp::Lt),
+            CompareOp::Le => Some(CmpOp::Le),
+            CompareOp::Gt => Some(CmpOp::Gt),
+            CompareOp::Ge => Some(CmpOp::Ge),
+            CompareOp::Is | CompareOp::IsNot | CompareOp::In | CompareOp::NotIn => None,
+        }
+    }
 }
 
 /// A statement.

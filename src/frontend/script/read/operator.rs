@@ -7,7 +7,7 @@
 use super::func::FuncReader;
 use super::value::Value;
 use crate::diagnostic::{Diagnostic, Span};
-use crate::ir::{BinOp, CmpOp, Const, DType, ExprId, Intrinsic};
+use crate::ir::{BinOp, Const, DType, ExprId, Intrinsic};
 use crate::script::python::{BinaryOp, CompareOp, Expr, LogicalOp, UnaryOp};
 
 /// A value and its place.
@@ -60,26 +60,23 @@ impl<'a> FuncReader<'a, '_> {
         if let (BinaryOp::Add, Value::Seq(x), Value::Seq(y)) = (op, &a.0, &b.0) {
             return Some(Value::Seq(x.iter().chain(y).cloned().collect()));
         }
-        let op = match op {
-            BinaryOp::Add => BinOp::Add,
-            BinaryOp::Sub => BinOp::Sub,
-            BinaryOp::Mul => BinOp::Mul,
-            BinaryOp::FloorDiv => BinOp::FloorDiv,
-            BinaryOp::Mod => BinOp::FloorMod,
-            BinaryOp::Div => return self.true_division(a, b, span),
-            BinaryOp::Shl => return self.bits(Intrinsic::ShiftLeft, a, b, span),
-            BinaryOp::Shr => return self.bits(Intrinsic::ShiftRight, a, b, span),
-            BinaryOp::BitAnd => return self.bits(Intrinsic::BitAnd, a, b, span),
-            BinaryOp::BitOr => return self.bits(Intrinsic::BitOr, a, b, span),
-            BinaryOp::BitXor => return self.bits(Intrinsic::BitXor, a, b, span),
+        if let Some(op) = op.arithmetic() {
+            let (x, y) = self.matched(a, b)?;
+            return self.arithmetic(op, x, y, span);
+        }
+        match op {
+            BinaryOp::Div => self.true_division(a, b, span),
+            BinaryOp::Shl => self.bits(Intrinsic::ShiftLeft, a, b, span),
+            BinaryOp::Shr => self.bits(Intrinsic::ShiftRight, a, b, span),
+            BinaryOp::BitAnd => self.bits(Intrinsic::BitAnd, a, b, span),
+            BinaryOp::BitOr => self.bits(Intrinsic::BitOr, a, b, span),
+            BinaryOp::BitXor => self.bits(Intrinsic::BitXor, a, b, span),
             BinaryOp::Pow => {
                 let d = Diagnostic::error_at("unsupported", span, "`**` is not supported on expressions");
-                return self.fail(d.help("write `T.pow(a, b)`"));
+                self.fail(d.help("write `T.pow(a, b)`"))
             }
-            BinaryOp::MatMul => return self.unsupported(span, "`@`"),
-        };
-        let (x, y) = self.matched(a, b)?;
-        self.arithmetic(op, x, y, span)
+            _ => self.unsupported(span, &format!("`{}`", op.token())),
+        }
     }
 
     /// `x op y` of expressions of one type, folded.
@@ -249,17 +246,7 @@ impl<'a> FuncReader<'a, '_> {
     }
 
     fn compare(&mut self, op: CompareOp, a: Operand, b: Operand, span: Span) -> Option<Value> {
-        let op = match op {
-            CompareOp::Eq => CmpOp::Eq,
-            CompareOp::Ne => CmpOp::Ne,
-            CompareOp::Lt => CmpOp::Lt,
-            CompareOp::Le => CmpOp::Le,
-            CompareOp::Gt => CmpOp::Gt,
-            CompareOp::Ge => CmpOp::Ge,
-            CompareOp::Is | CompareOp::IsNot | CompareOp::In | CompareOp::NotIn => {
-                return self.unsupported(span, &format!("`{}`", op.token()));
-            }
-        };
+        let Some(op) = op.of_values() else { return self.unsupported(span, &format!("`{}`", op.token())) };
         match (Number::of(&a.0), Number::of(&b.0)) {
             (Some(Number::Int(x)), Some(Number::Int(y))) => return Some(Value::Bool(op.holds(x, y))),
             (Some(x), Some(y)) => return Some(Value::Bool(op.holds(x.float(), y.float()))),

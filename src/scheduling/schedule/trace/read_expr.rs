@@ -2,9 +2,9 @@
 //! No program is needed; a text that needs one is a schedule function.
 
 use crate::diagnostic::{Diagnostic, Span, nearest};
-use crate::ir::{BinOp, CmpOp, DType, Symbol};
+use crate::ir::{BinOp, DType, Symbol};
 use crate::schedule::arg::{Arg, Lambda, LambdaExpr, Rv, RvExpr};
-use crate::script::python::{BinaryOp, Call, CompareOp, Expr, ExprKind, LogicalOp, UnaryOp};
+use crate::script::python::{BinaryOp, Call, Expr, ExprKind, LogicalOp, UnaryOp};
 use std::sync::Arc;
 
 /// The random variables by name.
@@ -141,14 +141,7 @@ fn constant<'x, 'a>(call: &'x Call<'a>) -> Result<Option<(Symbol, &'x Expr<'a>)>
 }
 
 fn operator(op: BinaryOp, span: Span) -> Result<BinOp> {
-    match op {
-        BinaryOp::Add => Ok(BinOp::Add),
-        BinaryOp::Sub => Ok(BinOp::Sub),
-        BinaryOp::Mul => Ok(BinOp::Mul),
-        BinaryOp::FloorDiv => Ok(BinOp::FloorDiv),
-        BinaryOp::Mod => Ok(BinOp::FloorMod),
-        _ => Err(fail("unsupported", span, format!("`{}` is not possible in a trace", op.token()))),
-    }
+    op.arithmetic().ok_or_else(|| fail("unsupported", span, format!("`{}` is not possible in a trace", op.token())))
 }
 
 /// The operator for a call with two arguments.
@@ -251,7 +244,10 @@ fn index(e: &Expr<'_>, params: &[&str], names: &dyn RvNames) -> Result<LambdaExp
             parts.try_fold(first, |all, p| Ok(LambdaExpr::Binary(op, Box::new(all), Box::new(p?))))?
         }
         ExprKind::Compare(first, rest) => match &rest[..] {
-            [(op, second)] => LambdaExpr::Compare(comparison(*op, e.span)?, part(first)?, part(second)?),
+            [(op, second)] => {
+                let op = op.of_values().ok_or_else(|| unsupported(e.span))?;
+                LambdaExpr::Compare(op, part(first)?, part(second)?)
+            }
             _ => return Err(unsupported(e.span)),
         },
         ExprKind::Conditional(c) => {
@@ -279,16 +275,4 @@ fn index(e: &Expr<'_>, params: &[&str], names: &dyn RvNames) -> Result<LambdaExp
 
 fn is_index_type(e: &Expr<'_>) -> bool {
     matches!(&e.kind, ExprKind::Str(dtype) if dtype.parse::<DType>().is_ok_and(DType::is_index))
-}
-
-fn comparison(op: CompareOp, span: Span) -> Result<CmpOp> {
-    Ok(match op {
-        CompareOp::Eq => CmpOp::Eq,
-        CompareOp::Ne => CmpOp::Ne,
-        CompareOp::Lt => CmpOp::Lt,
-        CompareOp::Le => CmpOp::Le,
-        CompareOp::Gt => CmpOp::Gt,
-        CompareOp::Ge => CmpOp::Ge,
-        CompareOp::Is | CompareOp::IsNot | CompareOp::In | CompareOp::NotIn => return Err(unsupported(span)),
-    })
 }
