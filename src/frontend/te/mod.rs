@@ -208,13 +208,25 @@ impl Te {
         shape: &[ExprId],
         element: impl FnOnce(&mut Te, &[ExprId]) -> ExprId,
     ) -> Tensor {
-        let mut axes = self.axes("i", shape, IterKind::Spatial);
+        let axes = self.axes("i", shape, IterKind::Spatial);
         let indices = self.indices(&axes);
         let value = element(self, &indices);
+        self.computed(name, shape, axes, &indices, value)
+    }
+
+    // What does not depend on the type of `element` is compiled once.
+    fn computed(
+        &mut self,
+        name: &str,
+        shape: &[ExprId],
+        mut axes: Vec<Axis>,
+        indices: &[ExprId],
+        value: ExprId,
+    ) -> Tensor {
         let value = self.simplified(value);
         let tensor = self.tensor(name, self.dtype(value), shape, Some(self.stages.len()));
         self.point_of_rank_0(&mut axes, shape);
-        let body = [self.store(tensor, &indices, value)].into_iter().collect();
+        let body = [self.store(tensor, indices, value)].into_iter().collect();
         self.add_stage(name, axes, None, body, &[tensor]);
         tensor
     }
@@ -251,14 +263,30 @@ impl Te {
     ) -> Vec<Tensor> {
         assert!(!domain.is_empty(), "a reduction has a domain");
         if domain.iter().any(|&k| self.is_int(k, 0)) {
-            return self.neutral(name, shape, domain, reducer, element);
+            // Only the types of the values matter.
+            let (i, k) = (vec![self.extent(0); shape.len()], vec![self.extent(0); domain.len()]);
+            let values = element(self, &i, &k);
+            return self.neutral(name, shape, reducer, &values);
         }
         let mut axes = self.axes("i", shape, IterKind::Spatial);
         let indices = self.indices(&axes);
         let reduced = self.axes("k", domain, IterKind::Reduce);
         let steps = self.indices(&reduced);
-        let values: Vec<ExprId> =
-            element(self, &indices, &steps).into_iter().map(|value| self.simplified(value)).collect();
+        let values = element(self, &indices, &steps);
+        axes.extend(reduced);
+        self.reduced(name, shape, axes, &indices, reducer, values)
+    }
+
+    fn reduced(
+        &mut self,
+        name: &str,
+        shape: &[ExprId],
+        axes: Vec<Axis>,
+        indices: &[ExprId],
+        reducer: Reducer,
+        values: Vec<ExprId>,
+    ) -> Vec<Tensor> {
+        let values: Vec<ExprId> = values.into_iter().map(|value| self.simplified(value)).collect();
         assert_eq!(values.len(), reducer.n_values(), "the reducer combines as many values");
         let tensors: Vec<Tensor> = (values.iter().enumerate())
             .map(|(i, &value)| {
@@ -266,14 +294,13 @@ impl Te {
                 self.tensor(&name, self.dtype(value), shape, Some(self.stages.len()))
             })
             .collect();
-        axes.extend(reduced);
         let neutral = reducer.neutral(self, &values);
-        let init = tensors.iter().zip(neutral).map(|(&t, value)| self.store(t, &indices, value)).collect();
-        let so_far: Vec<ExprId> = tensors.iter().map(|&t| self.at(t, &indices)).collect();
+        let init = tensors.iter().zip(neutral).map(|(&t, value)| self.store(t, indices, value)).collect();
+        let so_far: Vec<ExprId> = tensors.iter().map(|&t| self.at(t, indices)).collect();
         let combined = reducer.combine(self, &so_far, &values);
         let body = match (&tensors[..], &combined[..]) {
-            (&[tensor], &[value]) => [self.store(tensor, &indices, value)].into_iter().collect(),
-            _ => self.stores_together(&tensors, &indices, &combined),
+            (&[tensor], &[value]) => [self.store(tensor, indices, value)].into_iter().collect(),
+            _ => self.stores_together(&tensors, indices, &combined),
         };
         self.add_stage(name, axes, Some(init), body, &tensors);
         tensors
@@ -375,18 +402,8 @@ impl Te {
     }
 
     /// The result of a reduction over nothing.
-    fn neutral(
-        &mut self,
-        name: &str,
-        shape: &[ExprId],
-        domain: &[ExprId],
-        reducer: Reducer,
-        element: impl FnOnce(&mut Te, &[ExprId], &[ExprId]) -> Vec<ExprId>,
-    ) -> Vec<Tensor> {
-        // Only the types of the values matter.
-        let (i, k) = (vec![self.extent(0); shape.len()], vec![self.extent(0); domain.len()]);
-        let values = element(self, &i, &k);
-        let neutral = reducer.neutral(self, &values);
+    fn neutral(&mut self, name: &str, shape: &[ExprId], reducer: Reducer, values: &[ExprId]) -> Vec<Tensor> {
+        let neutral = reducer.neutral(self, values);
         let of = |(i, value): (usize, ExprId)| {
             let name = if neutral.len() == 1 { name.to_owned() } else { format!("{name}_v{i}") };
             self.compute(&name, shape, |_, _| value)

@@ -95,15 +95,24 @@ impl Statements<'_> {
 
     /// Runs statements for all indices below the extents, the last one fastest.
     pub fn for_each(&mut self, extents: &[ExprId], body: impl FnOnce(&mut Self, &[ExprId])) {
-        let vars: Vec<VarId> = (extents.iter().enumerate())
+        let vars = self.loop_vars(extents);
+        let indices: Vec<ExprId> = vars.iter().map(|&v| self.var_expr(v)).collect();
+        let inner = self.nested(|s| body(s, &indices));
+        self.loops(&vars, extents, inner);
+    }
+
+    // What does not depend on the type of `body` is compiled once.
+    fn loop_vars(&mut self, extents: &[ExprId]) -> Vec<VarId> {
+        (extents.iter().enumerate())
             .map(|(i, &extent)| {
                 let ty = self.dtype(extent);
                 let name = if extents.len() == 1 { "j".to_owned() } else { format!("j{i}") };
                 self.new_var(name.as_str(), ty)
             })
-            .collect();
-        let indices: Vec<ExprId> = vars.iter().map(|&v| self.var_expr(v)).collect();
-        let mut inner = self.nested(|s| body(s, &indices));
+            .collect()
+    }
+
+    fn loops(&mut self, vars: &[VarId], extents: &[ExprId], mut inner: Body) {
         for (&var, &extent) in vars.iter().zip(extents).rev() {
             let dtype = self.dtype(extent);
             let min = self.int(0, dtype);

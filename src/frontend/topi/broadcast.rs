@@ -11,7 +11,7 @@ const fn same(name: &'static str) -> Operator {
     Operator { name, params: "lhs, rhs", compute: Compute::Broadcast(name) }
 }
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     same("add"),
     same("bitwise_and"),
     same("bitwise_or"),

@@ -7,7 +7,7 @@ use crate::graph::op::{of_type, padded};
 use crate::ir::{AttrValue, ExprId};
 use crate::te::{Reducer, Tensor};
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     by(
         "nn.conv1d",
         "data, kernel, strides=1, padding='VALID', dilation=1, groups=1, data_layout='NCW', kernel_layout='', out_dtype=None",

@@ -12,7 +12,7 @@ const fn same(name: &'static str) -> Operator {
     Operator { name, params: "x", compute: Compute::Elementwise(name) }
 }
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     same("abs"),
     same("acos"),
     same("acosh"),

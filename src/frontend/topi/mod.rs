@@ -65,7 +65,8 @@ const fn by(
     Operator { name, params, compute: Compute::By(compute) }
 }
 
-const GROUPS: &[&[Operator]] = &[
+// Statics: constants, with their closures, would be compiled again in each crate that uses them.
+static GROUPS: &[&[Operator]] = &[
     elementwise::OPERATORS,
     broadcast::OPERATORS,
     reduction::OPERATORS,

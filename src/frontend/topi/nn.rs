@@ -11,7 +11,7 @@ use crate::graph::op::{of_type, padded};
 use crate::ir::{AttrValue, BinOp, CmpOp, DType, ExprId, Intrinsic};
 use crate::te::{Reducer, Te, Tensor};
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     by(
         "nn.batch_matmul",
         "tensor_a, tensor_b, oshape=None, out_dtype=None, transpose_a=False, transpose_b=True, auto_scheduler_rewritten_layout='', meta_schedule_original_shape=None",

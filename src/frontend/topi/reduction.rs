@@ -9,7 +9,7 @@ const PARAMS: &str = "data, axis=None, keepdims=False";
 
 const ARG_PARAMS: &str = "data, axis=None, keepdims=False, select_last_index=False";
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     by("all", PARAMS, |call| truth(call, BinOp::And)),
     by("any", PARAMS, |call| truth(call, BinOp::Or)),
     by("argmax", ARG_PARAMS, |call| position(call, CmpOp::Gt)),

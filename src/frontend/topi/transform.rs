@@ -7,7 +7,7 @@ use crate::graph::apply::Given;
 use crate::ir::{CmpOp, DType, ExprId};
 use crate::te::{Reducer, Te, Tensor};
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     by("arange", "start, stop=None, step=1, dtype='float32'", arange),
     by("concatenate", "a_tuple, axis=0", |call| {
         let (all, axis) = (call.tensors("a_tuple")?, call.int("axis")?);

@@ -9,7 +9,7 @@ const fn simple(name: &'static str, doc: &'static str, f: fn(&mut Te, &[ExprId])
     Operator { name, params: DATA, infer: same_as_float, lower: Lowering::Elementwise("compute", f), doc }
 }
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "nn.dropout",
         params: &[required("data", Kind::Tensor), optional("rate", Kind::Float, Default::Float(0.5))],

@@ -25,7 +25,7 @@ macro_rules! adaptive {
     };
 }
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     adaptive!("nn.adaptive_avg_pool1d", "NCW", "The means of so many windows, which cover a row."),
     adaptive!("nn.adaptive_avg_pool2d", "NCHW", "The means of so many windows, which cover an image."),
     adaptive!("nn.adaptive_avg_pool3d", "NCDHW", "The means of so many windows, which cover a volume."),

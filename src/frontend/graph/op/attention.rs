@@ -14,7 +14,7 @@ const PARAMS: &[Param] = &[
     optional("window_size", Kind::OptInt, Default::None),
 ];
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "nn.attention",
         params: PARAMS,

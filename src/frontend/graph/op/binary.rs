@@ -24,7 +24,7 @@ const fn comparison(
     Operator { name, params: X1_X2, infer: to_bool, lower: Lowering::Elementwise(stage, f), doc }
 }
 
-pub(super) const OPERATORS: &[Operator] =
+pub(super) static OPERATORS: &[Operator] =
     &[
         number("add", "T_add", "The sum.", |te, x| match te.dtype(x[0]) {
             DType::Bool => te.or(x[0], x[1]),

@@ -6,7 +6,7 @@ use crate::graph::infer::Args;
 use crate::ir::AttrValue;
 use crate::te::{INDEX, Reducer};
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "vision.get_valid_counts",
         params: &[

@@ -31,7 +31,7 @@ macro_rules! convolution {
     };
 }
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     convolution!("nn.conv1d", [1], [0, 0], "NCW", "OIW", "Sums of products of a kernel with windows of rows."),
     convolution!(
         "nn.conv2d",

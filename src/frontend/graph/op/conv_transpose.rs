@@ -41,7 +41,7 @@ macro_rules! transposed {
     };
 }
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     transposed!("nn.conv1d_transpose", [1], [0], [0, 0], "NCW", "IOW", "The gradient of conv1d for its data."),
     transposed!(
         "nn.conv2d_transpose",

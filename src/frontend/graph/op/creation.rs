@@ -11,7 +11,7 @@ const X_DTYPE: &[Param] = &[required("x", Kind::Tensor), optional("dtype", Kind:
 
 const X_K: &[Param] = &[required("x", Kind::Tensor), optional("k", Kind::Prim, Default::Absent)];
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "arange",
         params: &[

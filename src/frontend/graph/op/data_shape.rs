@@ -7,7 +7,7 @@ use crate::graph::{Arg, Constant};
 use crate::ir::Arena;
 use std::cmp::Ordering;
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "nonzero",
         params: &[required("x", Kind::Constant)],

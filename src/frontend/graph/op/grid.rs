@@ -5,7 +5,7 @@ use super::*;
 use crate::graph::infer::Args;
 use crate::te::INDEX;
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "image.affine_grid",
         params: &[

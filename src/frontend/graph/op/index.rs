@@ -7,7 +7,7 @@ use super::*;
 use crate::graph::infer::Args;
 use crate::ir::Arena;
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "take",
         params: &[

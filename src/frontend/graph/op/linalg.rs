@@ -3,7 +3,7 @@
 use super::*;
 use crate::te::Reducer;
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "matmul",
         params: &[

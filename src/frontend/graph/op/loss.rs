@@ -4,7 +4,7 @@ use super::index::expect_integers;
 use super::*;
 use crate::te::{INDEX, Reducer};
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     identity("grad.end_checkpoint", "The tensor itself; for gradients, the end of a part that is computed again."),
     identity("grad.no_grad", "The tensor itself, without a gradient."),
     identity("grad.start_checkpoint", "The tensor itself; for gradients, the start of a part that is computed again."),

@@ -3,7 +3,7 @@
 use super::*;
 use crate::ir::AttrValue;
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "broadcast_to",
         params: &[required("x", Kind::Tensor), required("shape", Kind::Shape)],

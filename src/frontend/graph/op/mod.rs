@@ -51,8 +51,8 @@ pub(in crate::graph) use conv::Geometry;
 /// A group of operators: its title and its table.
 pub type Group = (&'static str, &'static [Operator]);
 
-/// All groups.
-pub const GROUPS: &[Group] = &[
+/// All groups. The tables are statics: constants, with their closures, would be compiled again in each crate that uses them.
+pub static GROUPS: &[Group] = &[
     ("Elementwise functions", unary::OPERATORS),
     ("Arithmetic and comparison", binary::OPERATORS),
     ("Activations", activation::OPERATORS),

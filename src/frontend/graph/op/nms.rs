@@ -8,7 +8,7 @@ use super::sort::argsort;
 use super::*;
 use crate::te::Statements;
 
-pub(super) const OPERATORS: &[Operator] = &[Operator {
+pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "vision.non_max_suppression",
     params: &[
         required("data", Kind::Tensor),

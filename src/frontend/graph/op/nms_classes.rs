@@ -6,7 +6,7 @@ use super::*;
 use crate::graph::lower::Operand;
 use crate::te::INDEX;
 
-pub(super) const OPERATORS: &[Operator] = &[Operator {
+pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "vision.all_class_non_max_suppression",
     params: &[
         required("boxes", Kind::Tensor),

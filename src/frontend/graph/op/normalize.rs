@@ -6,7 +6,7 @@ use crate::te::Reducer;
 
 const DATA_AXIS: &[Param] = &[required("data", Kind::Tensor), optional("axis", Kind::Int, Default::Int(-1))];
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "nn.softmax",
         params: DATA_AXIS,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "nn.pad",
         params: &[

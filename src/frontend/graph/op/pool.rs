@@ -31,7 +31,7 @@ macro_rules! pooling {
     };
 }
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     pooling!("nn.max_pool1d", [1], [0, 0], false, "NCW", max, "The largest element of each window of rows."),
     pooling!(
         "nn.max_pool2d",

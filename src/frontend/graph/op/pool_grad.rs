@@ -18,7 +18,7 @@ const PARAMS: &[Param] = &[
     optional("out_layout", Kind::OptStr, Default::None),
 ];
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "grad.avg_pool2d_backward",
         params: PARAMS,

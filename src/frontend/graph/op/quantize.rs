@@ -11,7 +11,7 @@ const PARAMS: &[Param] = &[
     optional("out_dtype", Kind::DType, Default::Str("int8")),
 ];
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "dequantize",
         params: &[

@@ -15,7 +15,7 @@ const X_AXIS: &[Param] = &[
     optional("keepdims", Kind::Bool, Default::Bool(false)),
 ];
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "argmax",
         params: X_AXIS,

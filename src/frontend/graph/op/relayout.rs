@@ -8,7 +8,7 @@ use crate::graph::lower::copy;
 use crate::ir::{Arena, AttrValue, VarId};
 use std::collections::HashMap;
 
-pub(super) const OPERATORS: &[Operator] = &[Operator {
+pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "layout_transform",
     params: &[
         required("x", Kind::Tensor),

@@ -32,7 +32,7 @@ macro_rules! resize {
     };
 }
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     resize!(
         "image.resize2d",
         "NCHW",

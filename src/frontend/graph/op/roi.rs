@@ -6,7 +6,7 @@ use super::*;
 use crate::graph::infer::Args;
 use crate::te::{INDEX, Reducer, least};
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "vision.roi_align",
         params: &[

@@ -10,7 +10,7 @@ const SCAN: &[Param] = &[
     optional("exclusive", Kind::Bool, Default::Bool(false)),
 ];
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "cumprod",
         params: SCAN,

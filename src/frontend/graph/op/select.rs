@@ -2,7 +2,7 @@
 
 use super::*;
 
-pub(super) const OPERATORS: &[Operator] = &[Operator {
+pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "multinomial_from_uniform",
     params: &[
         required("prob", Kind::Tensor),

@@ -3,7 +3,7 @@
 use super::*;
 use crate::graph::Arg;
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "shape_of",
         params: &[required("expr", Kind::Tensor)],

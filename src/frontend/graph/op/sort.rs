@@ -4,7 +4,7 @@
 
 use super::*;
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "argsort",
         params: &[

@@ -19,7 +19,7 @@ const fn property(name: &'static str, doc: &'static str, f: fn(&mut Te, &[ExprId
     Operator { name, params: X, infer: to_bool, lower: Lowering::Elementwise("compute", f), doc }
 }
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     number("abs", "The absolute value.", |te, x| te.call(Intrinsic::Abs, x)),
     float("acos", "The inverse cosine.", |te, x| te.call(Intrinsic::Acos, x)),
     float("acosh", "The inverse hyperbolic cosine.", |te, x| te.call(Intrinsic::Acosh, x)),
