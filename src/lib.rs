@@ -38,7 +38,7 @@ pub use tvmr_frontend::{graph, lint, script, te, topi};
 #[doc(inline)]
 pub use tvmr_program::{arith, diagnostic, ir, machine, stop};
 #[doc(inline)]
-pub use tvmr_scheduling::{interpreter, schedule, schedule_function, search, space, te_function};
+pub use tvmr_scheduling::{interpreter, schedule, schedule_function, search, space, te_function, te_schedule, tvm_log};
 
 use tvmr_program::files;
 

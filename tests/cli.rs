@@ -14,6 +14,8 @@ mod files;
 mod graph;
 #[path = "cli/library.rs"]
 mod library;
+#[path = "cli/logs.rs"]
+mod logs;
 #[path = "cli/maintenance.rs"]
 mod maintenance;
 #[path = "cli/messages.rs"]

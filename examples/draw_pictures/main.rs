@@ -55,7 +55,7 @@ fn recorded(document: &str) -> Result<TuningRun, Box<dyn Error>> {
     }
     let us = |record: &&TuningRecord| match record.outcome {
         Outcome::Measured(_) => record.secs().map(|s| thousandths(s * 1e6)),
-        Outcome::Failed(_) => None,
+        Outcome::Failed(_) | Outcome::Untried => None,
     };
     Ok(TuningRun {
         workload: text("workload")?.to_owned(),

@@ -171,7 +171,8 @@ fn threads(text: &str) -> Result<Threads, String> {
     }
 }
 
-fn binding(text: &str) -> Result<(String, i64), String> {
+/// Parses the value of a symbol: `n=1024`.
+pub(super) fn binding(text: &str) -> Result<(String, i64), String> {
     let (name, value) = text.split_once('=').ok_or("expected `name=value`")?;
     let value = value.trim().parse::<i64>().map_err(|_| format!("expected an integer, found `{value}`"))?;
     let name = name.trim();

@@ -1,5 +1,6 @@
 //! `tvmr db`: maintains databases.
 
+mod import;
 mod merge;
 mod prune;
 
@@ -32,6 +33,7 @@ enum Command {
     /// Check every line, and replay every trace
     Verify(Verify),
     Merge(merge::Args),
+    Import(import::Args),
     Prune(prune::Args),
 }
 
@@ -76,6 +78,7 @@ pub(super) fn run(args: &Args, _global: &Global, console: Console) -> Done {
         Command::Top(a) => top(a, console),
         Command::Verify(a) => verify(a, console),
         Command::Merge(a) => merge::run(a, console),
+        Command::Import(a) => import::run(a, console),
         Command::Prune(a) => prune::run(a, console),
     }
 }
@@ -113,14 +116,22 @@ fn list(args: &List, console: Console) -> Done {
                 "workload": id.0, "hash": hash, "name": entry.name, "threads": s.threads,
                 "trials": s.counts.trials, "valid": s.counts.valid, "errors": s.counts.errors, "isa": s.isa,
                 "strict_fp": s.strict_fp, "best_us": s.best_secs.map(|b| b * 1e6), "mcpu": cpu,
-                "last": s.last.to_string(),
+                "last": s.last.to_string(), "untried": db.n_untried(id),
             }));
         }
+        let untried = db.n_untried(id);
         if !stats.settings.iter().any(|s| s.workload == id) {
             let mut line = vec![id.to_string(), hash.clone(), entry.name.clone()];
             line.resize(HEAD.len(), "-".to_string());
             lines.push(line);
-            rows.push(json!({"workload": id.0, "hash": hash, "name": entry.name, "trials": 0}));
+            rows.push(json!({"workload": id.0, "hash": hash, "name": entry.name, "trials": 0, "untried": untried}));
+        }
+        if untried > 0 {
+            console.note(&format!(
+                "{id}, {}: {} of logs, which `tune` tries first",
+                entry.name,
+                counted(untried, "schedule")
+            ));
         }
     }
     let text = super::table::aligned(&lines, &IS_TEXT);

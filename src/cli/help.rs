@@ -152,6 +152,7 @@ pub(super) const DB: &str = with_exit_codes!(
   tvmr db top 0 -k 3
   tvmr db verify --work-dir mine
   tvmr db merge ../laptop/tvmr_db
+  tvmr db import matmul_add.json --workload matmul_add.py
   tvmr db prune --best 3
 "
 );

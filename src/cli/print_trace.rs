@@ -6,7 +6,9 @@ use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program};
 use super::records;
+use crate::schedule::Trace;
 use crate::schedule::trace::TraceForm;
+use crate::te_schedule::{Inexpressible, of_trace};
 use crate::workload::Workload;
 
 /// Print the schedule of the best, or K-th best, known version of a function
@@ -47,6 +49,8 @@ enum TraceFormat {
     Python,
     /// JSON, as in TVM's tuning records
     Json,
+    /// Calls of a schedule of tensor expressions, as the auto-scheduler printed them
+    Te,
 }
 
 pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
@@ -88,8 +92,27 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
             tell_beyond("instruction", beyond.iter().map(|(i, why)| (*i, why.as_str())), console);
             format!("{}\n", trace.to_json())
         }
+        TraceFormat::Te => as_te(&workload, trace)?,
     };
     console.result(&text)
+}
+
+/// The trace as a schedule of tensor expressions.
+fn as_te(workload: &Workload, trace: &Trace) -> Result<String, Failure> {
+    let name = workload.name;
+    let stages = of_trace(trace, workload.schedule(0), 0).map_err(|listed| {
+        let one = |i: &Inexpressible| match i.why.as_str() {
+            "" => format!("`{}` ({})", i.name, i.index),
+            why => format!("`{}` ({}): {why}", i.name, i.index),
+        };
+        let all: Vec<String> = listed.iter().map(one).collect();
+        let which = if all.len() == 1 { "instruction" } else { "instructions" };
+        Failure::Negative(format!(
+            "the schedule of `{name}` has no form as tensor expressions, because of the {which} {}",
+            all.join(", ")
+        ))
+    })?;
+    stages.to_python().map_err(|why| Failure::Negative(format!("the schedule of `{name}`: {}", why.message)))
 }
 
 /// Reports the instructions of a trace that TVM 0.27 does not support.

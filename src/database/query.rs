@@ -121,9 +121,10 @@ impl Database {
         Admitted((0..).map(|i| i == setting).take(self.records.records.settings.iter().count()).collect())
     }
 
+    /// The measurements of a workload in some settings.
     fn matching<'a>(&'a self, workload: WorkloadId, admitted: &Admitted) -> impl Iterator<Item = &'a Entry> {
         let entries = self.records.records.entries.iter();
-        entries.filter(move |e| e.workload == workload && admitted.0[e.setting as usize])
+        entries.filter(move |e| !e.is_untried && e.workload == workload && admitted.0[e.setting as usize])
     }
 
     /// The last entry of each program and setting, in order of lines: a later measurement replaces an earlier one, even
@@ -244,6 +245,18 @@ impl Database {
         self.read_entries(latest.into_iter().filter(|e| e.outcome.is_err()), usize::MAX)
     }
 
+    /// The schedules to try, which were not measured, in order of lines: the most promising ones first.
+    pub fn untried(&self, workload: WorkloadId) -> Result<(Vec<TuningRecord>, Vec<LineProblem>), DatabaseError> {
+        let entries = self.records.records.entries.iter();
+        self.read_entries(entries.filter(|e| e.is_untried && e.workload == workload), usize::MAX)
+    }
+
+    /// Number of the schedules to try.
+    pub fn n_untried(&self, workload: WorkloadId) -> u64 {
+        let entries = self.records.records.entries.iter();
+        entries.filter(|e| e.is_untried && e.workload == workload).count() as u64
+    }
+
     fn read_entries<'a>(
         &self,
         entries: impl Iterator<Item = &'a Entry>,
@@ -294,9 +307,10 @@ impl Database {
 
     /// Line numbers of the records to keep; see [`super::prune`].
     pub(super) fn worth_keeping(&self, best: usize, failed: bool) -> HashSet<u64> {
-        let mut keep = HashSet::new();
-        let groups: BTreeSet<(WorkloadId, u32)> =
-            self.records.records.entries.iter().map(|e| (e.workload, e.setting)).collect();
+        let entries = &self.records.records.entries;
+        // What was not tried is neither slow nor a failure.
+        let mut keep: HashSet<u64> = entries.iter().filter(|e| e.is_untried).map(|e| e.line).collect();
+        let groups: BTreeSet<(WorkloadId, u32)> = entries.iter().map(|e| (e.workload, e.setting)).collect();
         for (workload, setting) in groups {
             let only = self.only(setting);
             keep.extend(self.ranked(workload, &only).iter().take(best).map(|e| e.line));
@@ -319,7 +333,7 @@ impl Database {
             settings: Vec::new(),
         };
         let mut groups: BTreeMap<(WorkloadId, u32), Timestamp> = BTreeMap::new();
-        for e in &records.entries {
+        for e in records.entries.iter().filter(|e| !e.is_untried) {
             let last = groups.entry((e.workload, e.setting)).or_default();
             *last = e.time.max(*last);
         }

@@ -38,6 +38,8 @@ pub enum Outcome {
     Measured(Times),
     /// It has no valid time.
     Failed(Failure),
+    /// It was not measured: a schedule to try.
+    Untried,
 }
 
 /// The times of a candidate.
@@ -231,14 +233,14 @@ impl TuningRecord {
     pub fn secs(&self) -> Option<f64> {
         match &self.outcome {
             Outcome::Measured(times) => Some(times.secs()),
-            Outcome::Failed(_) => None,
+            Outcome::Failed(_) | Outcome::Untried => None,
         }
     }
 
     /// The candidate's failure, if it has no valid time.
     pub fn failure(&self) -> Option<&Failure> {
         match &self.outcome {
-            Outcome::Measured(_) => None,
+            Outcome::Measured(_) | Outcome::Untried => None,
             Outcome::Failed(failure) => Some(failure),
         }
     }
@@ -259,7 +261,7 @@ impl TuningRecord {
                 assert!(mean_secs(&times.run_secs).is_some(), "run times are positive and finite: {times:?}");
                 times.run_secs.clone().into()
             }
-            Outcome::Failed(_) => Value::Null,
+            Outcome::Failed(_) | Outcome::Untried => Value::Null,
         }
     }
 
@@ -268,6 +270,7 @@ impl TuningRecord {
         let (status, error, batch_secs, calls) = match &self.outcome {
             Outcome::Measured(t) => (Status::Ok, None, t.batch_secs.clone(), t.calls),
             Outcome::Failed(f) => (Status::Error, Some(f.clone()), Vec::new(), 0),
+            Outcome::Untried => (Status::Untried, None, Vec::new(), 0),
         };
         ExtraJson {
             format: RECORD_FORMAT,
@@ -280,7 +283,7 @@ impl TuningRecord {
             calls,
             isa: c.isa,
             fp: if c.strict_fp { FpMode::Strict } else { FpMode::Fast },
-            threads: Some(c.threads),
+            threads: (self.outcome != Outcome::Untried).then_some(c.threads),
             checked: c.checked,
             tvmr: c.tvmr,
             space: c.space,
@@ -369,6 +372,7 @@ fn interpret(
             Outcome::Measured(Times { run_secs, batch_secs: e.batch_secs, calls: e.calls })
         }
         (Status::Ok, ..) => return Err(Reason::Malformed("status is `ok` but there is no run time".into())),
+        (Status::Untried, ..) => Outcome::Untried,
         (Status::Error, _, Some(failure)) => Outcome::Failed(failure),
         (Status::Error, _, None) => return Err(Reason::Malformed("status is `error` but there is no `error`".into())),
     };
@@ -397,6 +401,7 @@ fn interpret(
 pub(super) enum Status {
     Ok,
     Error,
+    Untried,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -428,6 +433,7 @@ struct ExtraJson {
     isa: String,
     #[serde(default)]
     fp: FpMode,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     threads: Option<u32>,
     #[serde(default)]
     checked: bool,

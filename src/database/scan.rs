@@ -44,6 +44,8 @@ pub(super) struct Entry {
     pub setting: u32,
     /// The ranking time, or the index of its kind of failure.
     pub outcome: Result<f64, u32>,
+    /// Whether it is a schedule to try, which was not measured. Queries for measurements leave it out.
+    pub is_untried: bool,
     pub time: Timestamp,
 }
 
@@ -361,6 +363,7 @@ impl Scanner {
             (None, Some(ExtraScan { status: Status::Ok, .. })) => {
                 return Err(Reason::Malformed("status is `ok` but there is no run time".into()));
             }
+            (_, Some(ExtraScan { status: Status::Untried, .. })) => Err(self.records.failures.intern("untried".into())),
             (_, Some(ExtraScan { status: Status::Error, error: Some(error), .. })) => {
                 Err(self.records.failures.intern(error.kind.clone().into_owned()))
             }
@@ -378,6 +381,7 @@ impl Scanner {
             role: extra.as_ref().map(|e| e.role).unwrap_or_default(),
             setting: self.setting(text, &parts, extra.as_ref())?,
             outcome,
+            is_untried: extra.as_ref().is_some_and(|e| e.status == Status::Untried),
             time: extra.as_ref().map(|e| e.time).unwrap_or_default(),
         })
     }

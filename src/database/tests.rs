@@ -735,3 +735,26 @@ fn a_directory_without_permission() {
     }
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
 }
+
+#[test]
+fn what_was_not_measured_is_kept_apart() {
+    let dir = temp();
+    let (mut db, id) = with_workload(dir.path());
+    let to_try = |seed| {
+        let context = Context { program: None, threads: 0, isa: String::new(), seed, ..record(id, 1, 1.0).context };
+        TuningRecord { outcome: Outcome::Untried, target: Value::Null, context, ..record(id, 1, 1.0) }
+    };
+    db.commit(&[to_try(1), record(id, 5, 9.0), to_try(2), failed(id, 6, FailureKind::Crash)]).unwrap();
+    let seeds = |db: &Database| db.untried(id).unwrap().0.iter().map(|r| r.context.seed).collect::<Vec<_>>();
+    let reopened = Database::open(dir.path()).unwrap();
+    assert_eq!(seeds(&reopened), [1, 2]);
+    assert_eq!(reopened.untried(id).unwrap().0[0].outcome, Outcome::Untried);
+    assert_eq!(top(&reopened, id, 9, &Filter::any()), [5]);
+    assert_eq!(reopened.programs(id, &Filter::any()), BTreeSet::from([5, 6]));
+    let stats = reopened.stats();
+    assert_eq!((stats.records, stats.settings.len(), stats.settings[0].counts.trials), (4, 1, 2));
+    // They are neither slow nor failures.
+    let report = prune(dir.path(), &Retention { best: 1, failed: false }).unwrap();
+    assert_eq!((report.kept, report.removed), (3, 1));
+    assert_eq!(seeds(&Database::open(dir.path()).unwrap()), [1, 2]);
+}

@@ -12,6 +12,7 @@
 //! | [`space`] | the search space that a name or a file means |
 //! | [`setting`] | the setting of this machine |
 //! | [`databases`] | opening databases that must exist |
+//! | [`import`](mod@import) | schedules of other tuners' logs |
 //! | [`tuning`] | tuning the functions of a program; start here |
 //! | [`building`] | building libraries of native code |
 //! | [`weights`] | the weights of models that are built |
@@ -21,6 +22,7 @@
 pub mod building;
 pub mod databases;
 mod error;
+pub mod import;
 pub mod program;
 pub mod schedule;
 pub mod setting;

@@ -13,3 +13,4 @@ pub mod search;
 pub mod space;
 pub mod te_function;
 pub mod te_schedule;
+pub mod tvm_log;

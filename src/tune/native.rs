@@ -257,9 +257,13 @@ impl Backend for Native {
     }
 
     fn time(&self) -> Timestamp {
-        // A clock before 1970 counts as zero.
-        Timestamp(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()))
+        wall_time()
     }
+}
+
+/// The time of day. A clock before 1970 counts as zero.
+pub fn wall_time() -> Timestamp {
+    Timestamp(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()))
 }
 
 /// Does work on a thread of its own, and abandons the thread once `stop` is raised, since compilation cannot be stopped. The

@@ -45,7 +45,7 @@ impl Settled {
         let as_written = db.record_of(subject.id, subject.as_written, &filter)?;
         let as_written_failed = match as_written.as_ref().map(|r| &r.outcome) {
             Some(Outcome::Failed(failure)) => Some(failure.message.clone()),
-            Some(Outcome::Measured(_)) | None => None,
+            Some(Outcome::Measured(_) | Outcome::Untried) | None => None,
         };
         let baseline = as_written.and_then(|r| r.secs()).map(|secs| secs * self.baseline_scale);
         let best_secs = best.as_ref().and_then(|r| r.secs());

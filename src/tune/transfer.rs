@@ -1,7 +1,8 @@
 //! Transfer: schedules that were recorded in other settings of this database, or in other databases.
 //!
 //! Times of other settings say little about this one, but schedules say much. So their traces are proposed, the fastest
-//! first, and measured again. A trace whose program was already measured in this setting is left out.
+//! first, and measured again. A trace whose program was already measured in this setting is left out. Then come the schedules that
+//! were read from logs of other tuners, and never measured.
 
 use super::backend::Backend;
 use super::driver::TuneError;
@@ -28,12 +29,24 @@ impl<B: Backend> Run<'_, B> {
         let known = self.db.programs(task.subject.id, &self.config.setting.filter());
         let new = records.iter().filter(|r| r.context.program.is_none_or(|p| !known.contains(&p)));
         let traces: Vec<_> = new.map(read).collect();
-        Ok(self.readable(traces))
+        let mut traces = self.readable(traces);
+        traces.extend(self.untried_traces(task, usize::MAX)?);
+        Ok(traces)
     }
 
     /// The traces that a search begins with.
     pub(super) fn traces_to_begin_with(&mut self, task: &Task<B>) -> Result<Vec<Trace>, TuneError> {
-        self.traces_of_others(task, FIRST)
+        let mut traces = self.untried_traces(task, FIRST)?;
+        traces.extend(self.traces_of_others(task, FIRST)?);
+        Ok(traces)
+    }
+
+    /// At most `limit` traces of the search's own database that were never measured. Those that have been tried since give programs
+    /// that it knows, and are passed over.
+    fn untried_traces(&mut self, task: &Task<B>, limit: usize) -> Result<Vec<Trace>, TuneError> {
+        let (records, _) = self.db.untried(task.subject.id)?;
+        let traces = records.iter().take(limit).map(read).collect();
+        Ok(self.readable(traces))
     }
 
     /// At most `limit` traces that other databases have of a task: the fastest of each, then the second ones, and so on.
@@ -75,11 +88,13 @@ fn read(record: &TuningRecord) -> Result<Trace, String> {
     Trace::from_json(&record.trace).map_err(|e| e.to_string())
 }
 
-/// The records of all settings that have a time, fastest first, without those of the program as written.
+/// The records of all settings that have a time, fastest first, without those of the program as written; then those that were never
+/// measured.
 fn of_workload(db: &Database, workload: &Workload) -> Result<Vec<TuningRecord>, DatabaseError> {
     let Some(id) = workload.find(db) else { return Ok(Vec::new()) };
     let (mut records, _) = db.top_k(id, usize::MAX, &Filter::any())?;
     records.retain(|r| r.trace[0].as_array().is_none_or(|insts| !insts.is_empty()));
+    records.extend(db.untried(id)?.0);
     Ok(records)
 }
 

@@ -14,6 +14,7 @@
 //! parameters are tensors, `def schedule(A, B): …`, which are those of the program: parameters that have the name of a tensor stand
 //! for it; if none has, they are the tensors of the program's parameters in order.
 
+use super::knob::Preset;
 use super::library::Tensors;
 use super::scheduling::{Created, Scheduling, wrong};
 use super::value::{Value, tensor};
@@ -27,6 +28,7 @@ use crate::schedule::error::{ErrorKind, ScheduleError};
 use crate::schedule::{Schedule, render};
 use crate::script::Dialect;
 use crate::te_schedule::{RefusalCause, of_func, translate};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// A schedule of tensor expressions or a template, ready to be applied any number of times.
@@ -80,7 +82,27 @@ impl TeSchedule {
     /// # Errors
     /// The text makes a mistake, or an instruction is refused. The instructions before stay carried out.
     pub fn apply(&self, schedule: &mut Schedule) -> Result<(), Failure<ScheduleError>> {
-        let (result, n_knobs) = self.carried_out(schedule);
+        self.with_presets(None, schedule)
+    }
+
+    /// Carries a template out with these candidates of its knobs, by their names.
+    ///
+    /// # Errors
+    /// As for [`TeSchedule::apply`]; also, a knob is given no candidate, or one that it does not have.
+    pub fn apply_with(
+        &self,
+        presets: &[(String, Preset)],
+        schedule: &mut Schedule,
+    ) -> Result<(), Failure<ScheduleError>> {
+        self.with_presets(Some(presets.into()), schedule)
+    }
+
+    fn with_presets(
+        &self,
+        presets: Option<Rc<[(String, Preset)]>>,
+        schedule: &mut Schedule,
+    ) -> Result<(), Failure<ScheduleError>> {
+        let (result, n_knobs) = self.carried_out(presets, schedule);
         result.map_err(|mut failure| {
             // Other decisions of a template may do.
             if n_knobs > 0 && failure.refused.is_none() && failure.diagnostic.code == "schedule" {
@@ -91,7 +113,11 @@ impl TeSchedule {
         })
     }
 
-    fn carried_out(&self, schedule: &mut Schedule) -> (Result<(), Failure<ScheduleError>>, usize) {
+    fn carried_out(
+        &self,
+        presets: Option<Rc<[(String, Preset)]>>,
+        schedule: &mut Schedule,
+    ) -> (Result<(), Failure<ScheduleError>>, usize) {
         let function = &self.program.functions[self.main];
         let Some(index) = schedule.implied_func() else {
             let message = format!("the program has several functions, and `{}` schedules one", function.name);
@@ -99,6 +125,7 @@ impl TeSchedule {
             return (Err(d.help("choose the function by `--func`").into()), 0);
         };
         let mut library = Tensors::new();
+        library.scheduling.presets = presets;
         let values = match &self.defines {
             Some((args, places)) => {
                 library.scheduling.places = places.iter().cloned().collect();

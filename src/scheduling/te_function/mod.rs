@@ -54,6 +54,7 @@ mod vocabulary;
 mod workload_args;
 
 pub use apply::TeSchedule;
+pub use knob::{Literal, Preset};
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span, nearest};
 use crate::interpreter::call::Arguments;
@@ -128,6 +129,17 @@ fn mentions(text: &str, words: &[&str]) -> bool {
 pub fn define(text: &str, file_name: &str, wanted: WorkloadChoice<'_>) -> Result<Definition, Diagnostics> {
     let source = Source { name: file_name, text };
     read(text, wanted).map_err(|items| Diagnostics::new(source, items))
+}
+
+/// The function of a text that tuners knew as a task: the one of this name, or the one that a decorator registers under it, such as
+/// `@autotvm.template("tutorial/matmul")`.
+pub fn function_of_task(text: &str, task: &str) -> Option<String> {
+    let stmts = python::parse_module(text).ok()?;
+    let parts = Text::of(&stmts);
+    let quoted = [format!("\"{task}\""), format!("'{task}'")];
+    let registers = |d: &python::Expr<'_>| quoted.iter().any(|q| text[d.span.range()].contains(q.as_str()));
+    let is_it = |f: &&&python::Function<'_>| f.name.name == task || f.decorators.iter().any(registers);
+    parts.definitions.iter().rev().find(is_it).map(|f| f.name.name.to_owned())
 }
 
 /// The code of a text, and the position of the function that is asked for.

@@ -24,6 +24,8 @@ pub(super) struct Scheduling {
     pub places: Rc<[Definition]>,
     /// The schedule that draws the decisions of a template, if the text is carried out and not only read.
     pub sampler: Option<Schedule>,
+    /// The candidates that knobs are given; `None` if they are drawn.
+    pub presets: Option<Rc<[(String, super::knob::Preset)]>>,
     /// The knobs of a template.
     pub knobs: Vec<super::knob::Knob>,
     /// The loops of blocks that knobs have looked up.

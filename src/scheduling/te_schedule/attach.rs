@@ -45,4 +45,18 @@ impl Stages {
         self.stage_mut(stage).attach = (attach, at);
         Ok(())
     }
+
+    /// Computes in the axis `to` of a stage what is computed in its axis `from`, which `to` takes the place of.
+    ///
+    /// # Errors
+    /// None that [`Stages::attach`] has not found before.
+    pub fn move_attached(&mut self, stage: StageId, from: AxisId, to: AxisId) -> Result<(), Mistake> {
+        for id in self.ids() {
+            let (attach, at) = self.stage(id).attach;
+            if attach == Attach::At(stage, from) {
+                self.attach(id, Attach::At(stage, to), at)?;
+            }
+        }
+        Ok(())
+    }
 }

@@ -17,12 +17,16 @@
 //! | [`note`] | how loops run, pragmas, storage |
 //! | [`of_func()`] | the stages of a prim_func |
 //! | [`translate()`] | the instructions |
+//! | [`of_trace()`] | back from instructions |
+//! | [`print`] | as a text |
 
 pub mod attach;
 pub mod axis;
 pub mod cached;
 pub mod note;
 mod of_func;
+mod of_trace;
+mod print;
 pub mod relation;
 pub mod stage;
 #[cfg(test)]
@@ -34,6 +38,7 @@ pub use axis::{Axis, AxisId, Size};
 pub use cached::Cache;
 pub use note::{LoopUse, Note};
 pub use of_func::of_func;
+pub use of_trace::{Inexpressible, of_trace};
 pub use relation::Relation;
 pub use stage::{Definition, Stage, StageId, Stages};
 pub use translate::translate;

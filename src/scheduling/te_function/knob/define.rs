@@ -3,6 +3,7 @@
 use super::super::arguments::Bound;
 use super::super::library::{Result, Run};
 use super::super::value::{Own, Value};
+use super::preset::{self, Preset};
 use super::space::{self, SplitPolicy};
 use super::{Entity, Way, add, chosen, chosen_value, defined, sampled};
 use crate::diagnostic::{Diagnostic, Span};
@@ -119,11 +120,18 @@ pub(super) fn split(run: &mut Run<'_>, bound: &Bound) -> Result<Value> {
         }
         .unwrap_or_default();
         run.library.scheduling.loops.push((block, loops.clone()));
+        let given = match preset::of(run, &name, bound.span)? {
+            Some(preset) => Some(preset.tiles(extent, n).ok_or_else(|| preset::foreign(&name, bound.span))?),
+            None => None,
+        };
         let sizes = sampled(run, bound.span, |sch| {
             let Some(&loop_) = loops.get(position) else {
                 return Err(ErrorKind::Argument { message: "the axis has no loop".to_owned() }.into());
             };
-            let sizes = sch.sample_perfect_tile(loop_, n as i64, limit)?;
+            let sizes = match given {
+                Some(sizes) => sch.choose_tile(loop_, limit, sizes)?,
+                None => sch.sample_perfect_tile(loop_, n as i64, limit)?,
+            };
             Ok(sizes
                 .iter()
                 .map(|&s| Size { value: sch.int_value(s).unwrap_or(1), arg: Arg::Rv(s) })
@@ -164,7 +172,8 @@ pub(super) fn split(run: &mut Run<'_>, bound: &Bound) -> Result<Value> {
         candidates = kept;
     }
     let candidates = some(Some(candidates), bound)?;
-    let which = chosen(run, candidates.len(), bound.span)?;
+    let given = preset::position(run, &name, &candidates, |p, c| p.splits_into(c), bound.span)?;
+    let which = chosen(run, candidates.len(), given, bound.span)?;
     let sizes = candidates[which].iter().map(|&v| Size::from(v)).collect();
     add(run, &name, Entity::Split(sizes), axes, bound.span)
 }
@@ -189,10 +198,12 @@ pub(super) fn knob(run: &mut Run<'_>, bound: &Bound) -> Result<Value> {
             _ => None,
         })
         .collect();
+    let is = |p: &Preset, c: &Value| matches!(p, Preset::Other(literal) if literal.is(c));
+    let given = preset::position(run, &name, &candidates, is, bound.span)?;
     let value = match ints {
-        Some(ints) => chosen_value(run, &ints, bound.span)?.unwrap_or(ints[0]),
+        Some(ints) => chosen_value(run, &ints, given, bound.span)?.unwrap_or(ints[0]),
         None => {
-            let which = chosen(run, candidates.len(), bound.span)?;
+            let which = chosen(run, candidates.len(), given, bound.span)?;
             return add(run, &name, Entity::Other(candidates[which].clone()), Value::None, bound.span);
         }
     };
@@ -260,7 +271,9 @@ pub(super) fn reorder(run: &mut Run<'_>, bound: &Bound) -> Result<Value> {
         _ => return bound.wrong(run, "policy", "`identity`, `all`, `interval_all`, `candidate` or `interleave`"),
     };
     let all = some(all, bound)?;
-    let which = chosen(run, all.len(), bound.span)?;
+    let is = |p: &Preset, c: &Vec<usize>| matches!(p, Preset::Reorder(order) if order == c);
+    let given = preset::position(run, &name, &all, is, bound.span)?;
+    let which = chosen(run, all.len(), given, bound.span)?;
     let order = all[which].clone();
     let mut result = Vec::with_capacity(n);
     for &i in &order {
@@ -302,7 +315,8 @@ pub(super) fn annotate(run: &mut Run<'_>, bound: &Bound) -> Result<Value> {
         }
     };
     let all = some(all, bound)?;
-    let which = chosen(run, all.len(), bound.span)?;
+    let given = preset::position(run, &name, &all, |p, c| p.annotates(c), bound.span)?;
+    let which = chosen(run, all.len(), given, bound.span)?;
     let axes = run.list(axes, false, bound.span)?;
     add(run, &name, Entity::Annotate(all[which].clone()), axes, bound.span)
 }

@@ -9,10 +9,14 @@
 //! | [`space`] | the candidates of knobs |
 //! | [`define`] | `cfg.define_split(…)` and the like |
 //! | [`apply`] | `cfg["tile_y"].apply(…)` |
+//! | [`preset`] | candidates that a log names |
 
 mod apply;
 mod define;
+mod preset;
 mod space;
+
+pub use preset::{Literal, Preset};
 
 use super::arguments::Bound;
 use super::library::{Cause, Result, Run};
@@ -216,16 +220,19 @@ fn sampled<T>(
     })
 }
 
-/// The position of the chosen one of `n` candidates; the first while the text is only read.
-fn chosen(run: &mut Run<'_>, n: usize, span: Span) -> Result<usize> {
+/// The position of the chosen one of `n` candidates, which is `given` if there is one; the first while the text is only read.
+fn chosen(run: &mut Run<'_>, n: usize, given: Option<usize>, span: Span) -> Result<usize> {
     let all: Vec<i64> = (0..n as i64).collect();
-    Ok(chosen_value(run, &all, span)?.map_or(0, |v| v as usize))
+    Ok(chosen_value(run, &all, given, span)?.map_or(0, |v| v as usize))
 }
 
-fn chosen_value(run: &mut Run<'_>, all: &[i64], span: Span) -> Result<Option<i64>> {
+fn chosen_value(run: &mut Run<'_>, all: &[i64], given: Option<usize>, span: Span) -> Result<Option<i64>> {
     let probabilities = vec![1.0 / all.len() as f64; all.len()];
     sampled(run, span, |sch| {
-        let rv = sch.sample_categorical(all, &probabilities)?;
+        let rv = match given {
+            Some(position) => sch.choose_among(all, position)?,
+            None => sch.sample_categorical(all, &probabilities)?,
+        };
         Ok(sch.int_value(rv).unwrap_or_default())
     })
 }
