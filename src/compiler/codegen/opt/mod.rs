@@ -25,6 +25,7 @@ mod preconvert;
 mod promote;
 mod reciprocal;
 mod reroll;
+mod share_out;
 mod simplify;
 mod stagger;
 mod strip_mine;
@@ -88,6 +89,7 @@ const PIPELINE: &[Pass] = &[
     // Arrangement: tiles, vectors, straight-line code.
     Pass { name: "accumulate", run: Plain(accumulate::accumulate) },
     Pass { name: "partition_first", run: Simplified(|k, m| partition::partition(k, m, Cuts::All)) },
+    Pass { name: "share_out", run: Simplified(|k, _| share_out::share_out(k)) },
     Pass { name: "reciprocal", run: Plain(reciprocal::reciprocal) },
     Pass { name: "divide", run: Plain(divide::divide) },
     Pass { name: "coalesce", run: Simplified(coalesce::coalesce) },

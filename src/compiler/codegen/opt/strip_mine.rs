@@ -15,7 +15,7 @@
 use crate::codegen::cost::{Costs, LoopCost};
 use crate::ir::BinOp;
 use crate::loopir::rewrite::Substitution;
-use crate::loopir::{ExprId, For, Kernel, Stmt, StmtId};
+use crate::loopir::{ExprId, For, Kernel, LoopKind, Stmt, StmtId};
 use crate::machine::Isa;
 
 /// Target for the estimated nanoseconds of a strip.
@@ -42,38 +42,38 @@ pub fn strip_mine(kernel: &mut Kernel, isa: Isa) {
 
 fn split(kernel: &mut Kernel, l: For, cost: LoopCost, out: &mut Vec<StmtId>) {
     let strip = (STRIP_NS / cost.iteration).ceil().max(2.0) as i64;
+    let strip = kernel.arena.as_int(l.extent).map_or(strip, |n| divisor_near(n, strip));
+    strips(kernel, l, strip, l.kind, out);
+}
+
+/// Emits the strips of a loop, `size` iterations each, and a remainder loop if there may be one. The loop over the strips runs as the
+/// loop did; those over the iterations of a strip, and of the remainder, are of the kind `inside`.
+pub(super) fn strips(kernel: &mut Kernel, l: For, size: i64, inside: LoopKind, out: &mut Vec<StmtId>) {
     let arena = &mut kernel.arena;
-    let (n_strips, strip, rest) = match arena.as_int(l.extent) {
-        Some(n) => {
-            let strip = divisor_near(n, strip);
-            (arena.index(n / strip), strip, arena.index(n % strip))
-        }
-        None => {
-            let size = arena.index(strip);
-            let (strips, rest) = (arena.binary(BinOp::Div, l.extent, size), arena.binary(BinOp::Mod, l.extent, size));
-            (strips, strip, rest)
-        }
+    let length = arena.index(size);
+    let (n_strips, rest) = match arena.as_int(l.extent) {
+        Some(n) => (arena.index(n / size), arena.index(n % size)),
+        None => (arena.binary(BinOp::Div, l.extent, length), arena.binary(BinOp::Mod, l.extent, length)),
     };
-    let (outer, p) = kernel.arena.new_index("p");
-    let start = kernel.arena.mul_const(p, strip);
-    let size = kernel.arena.index(strip);
-    let inner = counted_from(kernel, &l, start, size);
+    let (outer, p) = arena.new_index("p");
+    let start = arena.mul_const(p, size);
+    let inner = counted_from(kernel, &l, start, length, inside);
     let inner = kernel.stmts.push(inner);
     let body = kernel.stmts.body(&[inner]);
     out.push(kernel.stmts.push(Stmt::For(For { var: outer, extent: n_strips, body, ..l })));
     if kernel.arena.as_int(rest) != Some(0) {
-        let done = kernel.arena.mul_const(n_strips, strip);
-        let tail = counted_from(kernel, &l, done, rest);
+        let done = kernel.arena.mul_const(n_strips, size);
+        let tail = counted_from(kernel, &l, done, rest, inside);
         out.push(kernel.stmts.push(tail));
     }
 }
 
 /// A copy of the loop with `n` iterations, starting at `start`.
-fn counted_from(kernel: &mut Kernel, l: &For, start: ExprId, n: ExprId) -> Stmt {
+fn counted_from(kernel: &mut Kernel, l: &For, start: ExprId, n: ExprId, kind: LoopKind) -> Stmt {
     let (var, i) = kernel.arena.new_index(kernel.arena.var(l.var).name);
     let value = kernel.arena.add(start, i);
     let body = Substitution::of(l.var, value).copy(kernel, l.body);
-    Stmt::For(For { var, extent: n, body, ..*l })
+    Stmt::For(For { var, extent: n, kind, body, ..*l })
 }
 
 /// The largest divisor of `n` between half of `strip` and `strip`; `strip` if there is none.
