@@ -34,7 +34,7 @@
 #[doc(inline)]
 pub use tvmr_compiler::{codegen, loopir, lower, measure};
 #[doc(inline)]
-pub use tvmr_frontend::{graph, lint, script, te, topi};
+pub use tvmr_frontend::{graph, lint, onnx, script, te, topi};
 #[doc(inline)]
 pub use tvmr_program::{arith, diagnostic, ir, machine, stop};
 #[doc(inline)]

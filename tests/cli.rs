@@ -22,6 +22,8 @@ mod maintenance;
 mod messages;
 #[path = "cli/modules.rs"]
 mod modules;
+#[path = "cli/onnx.rs"]
+mod onnx;
 #[path = "cli/run.rs"]
 mod run_on_arrays;
 #[cfg(unix)]

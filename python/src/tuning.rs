@@ -298,7 +298,7 @@ pub(crate) fn tune(
     };
     let text = match text {
         Some(text) => text,
-        None => program::text(name.as_ref()).map_err(|e| errors::of_request(py, &e))?,
+        None => program::program_text(name.as_ref()).map_err(|e| errors::of_request(py, &e))?,
     };
     let order = Order { name, text, bind, request, max_time, work_dir, pin };
     let interrupt = Interrupt::new();

@@ -8,6 +8,7 @@ use super::npy;
 use super::npz::Npz;
 use super::tensors::Tensors;
 use crate::ir::DType;
+use crate::onnx;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,7 @@ enum Content {
     Npy(NpyHeader, Bytes),
     Npz(Npz),
     Tensors(Tensors),
+    Onnx(onnx::Model),
 }
 
 /// The element type and the shape of an array in a file.
@@ -36,7 +38,7 @@ pub struct Header {
 }
 
 impl ArrayFile {
-    /// Opens a file; its first bytes say the format.
+    /// Opens a file. Its first bytes say the format; an ONNX model, whose arrays are its weights, is known by its extension.
     ///
     /// # Errors
     /// If it cannot be read, or is none of the formats.
@@ -45,6 +47,11 @@ impl ArrayFile {
         // Before it is opened: opening a pipe would wait for its writer.
         if !std::fs::metadata(path).map_err(failed)?.is_file() {
             return Err(ArrayError::of(path, ArrayErrorKind::NotAFile));
+        }
+        if onnx::is_model(path) {
+            let model = onnx::Model::open(path).map_err(failed)?;
+            let model = model.map_err(|e| ArrayError::of(path, ArrayErrorKind::Damaged(e.message)))?;
+            return Ok(ArrayFile { path: path.to_owned(), content: Content::Onnx(model) });
         }
         ArrayFile::of(path, Bytes::of(File::open(path).map_err(failed)?).map_err(failed)?)
     }
@@ -91,6 +98,7 @@ impl ArrayFile {
             Content::Npy(..) => vec![""],
             Content::Npz(npz) => npz.names().collect(),
             Content::Tensors(tensors) => tensors.names().collect(),
+            Content::Onnx(model) => model.weights().collect(),
         }
     }
 
@@ -111,6 +119,10 @@ impl ArrayFile {
             Content::Npy(header, _) => Ok((header.stored, header.shape.clone())),
             Content::Npz(npz) => npz.header(i).map(|h| (h.stored, h.shape)),
             Content::Tensors(tensors) => tensors.header(i),
+            Content::Onnx(model) => match model.weight_header(i) {
+                Ok((dtype, shape)) => Ok((Stored::Type(dtype), shape)),
+                Err(why) => Err(ArrayErrorKind::Unsupported(why)),
+            },
         };
         header.map(|(stored, shape)| Header { stored, shape }).map_err(|kind| self.failed(i, kind))
     }
@@ -130,6 +142,7 @@ impl ArrayFile {
             }
             Content::Npz(npz) => npz.read(i, wanted),
             Content::Tensors(tensors) => tensors.read(i, wanted),
+            Content::Onnx(model) => weight(model, i, wanted),
         };
         array.map_err(|kind| self.failed(i, kind))
     }
@@ -138,6 +151,17 @@ impl ArrayFile {
         let array = Some(self.names()[i]).filter(|_| !self.is_single()).map(str::to_owned);
         ArrayError { path: self.path.clone(), array, kind }
     }
+}
+
+/// A weight of a model.
+fn weight(model: &onnx::Model, i: usize, wanted: Option<DType>) -> Result<Array, ArrayErrorKind> {
+    let constant = model.weight(i).map_err(ArrayErrorKind::Damaged)?;
+    let dtype = constant.dtype();
+    if let Some(expected) = wanted.filter(|&wanted| wanted != dtype) {
+        return Err(ArrayErrorKind::OtherType { expected, found: dtype.to_string() });
+    }
+    let array = Array::new(dtype, constant.shape(), constant.data().to_vec());
+    array.map_err(|e| ArrayErrorKind::Damaged(e.to_string()))
 }
 
 /// Reads all arrays of a file, with their names; that of a `.npy` file has an empty one.

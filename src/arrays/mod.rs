@@ -1,4 +1,4 @@
-//! Files of arrays: npy, npz and safetensors, read and written.
+//! Files of arrays: npy, npz and safetensors, read and written; the weights of ONNX models, read.
 //!
 //! ```no_run
 //! use std::path::Path;

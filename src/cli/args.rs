@@ -61,7 +61,7 @@ impl Global {
 /// A program, and the values of its symbolic extents.
 #[derive(clap::Args, Debug)]
 pub(super) struct Input {
-    /// Program in TVMScript, or Python with tensor expressions; `-` reads standard input
+    /// Program in TVMScript, an ONNX model, or Python with tensor expressions; `-` reads standard input
     pub file: PathBuf,
     /// Values of symbolic extents and scalars, such as `n=1024` or `n=1024,m=8`; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',', value_parser = binding)]

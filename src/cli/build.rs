@@ -204,7 +204,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
 
 /// The functions of a program, in a version for each choice of sizes.
 fn functions(args: &Args, global: &Global, console: Console) -> Result<Vec<export::Function>, Failure> {
-    let source = load::text(&args.file)?;
+    let source = load::program_text(&args.file)?;
     let workload = WorkloadChoice { func: args.func.as_deref(), args: args.args.as_deref() };
     let weights = args.graph.weights.as_deref();
     let mut functions: Vec<export::Function> = Vec::new();

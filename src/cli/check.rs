@@ -77,7 +77,8 @@ pub(super) fn run(args: &Args, _global: &Global, console: Console) -> Done {
 /// If the file has an error; its warnings are reported with it.
 fn check(args: &Args, file: &Path) -> Result<Checked, Failure> {
     let wanted = WorkloadChoice { func: args.func.as_deref(), args: args.args.as_deref() };
-    let program = Program::from_text(&file.to_string_lossy(), &args.inputs.bind, load::text(file)?, wanted, None)?;
+    let program =
+        Program::from_text(&file.to_string_lossy(), &args.inputs.bind, load::program_text(file)?, wanted, None)?;
     let program = super::shapes::shaped(program, &args.inputs.shape)?;
     let mut found = program.parsed.warnings.clone();
     found.extend(program.lints());

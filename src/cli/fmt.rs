@@ -43,6 +43,11 @@ pub(super) fn run(args: &Args, _global: &Global, console: Console) -> Done {
 }
 
 fn one(args: &Args, file: &Path, console: Console) -> Done {
+    if crate::onnx::is_model(file) {
+        let message = format!("`{}` is an ONNX model, and `fmt` formats TVMScript", file.display());
+        let help = "`tvmr import` writes it as text".to_owned();
+        return Err(Failure::Usage(message, help));
+    }
     let text = load::text(file)?;
     if crate::te_function::is_te_text(&text) {
         let message = format!("`{}` defines tensors in Python, and `fmt` formats TVMScript", file.display());

@@ -37,6 +37,7 @@ Use them:
   apply        Apply a schedule to a program
   emit         Print a program at a stage of the code generator
   ops          List the operators of graphs
+  import       Write an ONNX model as text, and its weights beside it
   build        Build native code of a program: object, libraries, wrappers
 
 Maintain files and the database:
@@ -99,6 +100,11 @@ pub(super) const RUN: &str = with_exit_codes!(
   tvmr run matmul.tir --best --inputs in.npz --output out.safetensors
   tvmr run matmul.tir --inputs in.npz --expect out.npz --rtol 1e-5 --atol 1e-6
   tvmr run matmul.tir --random --repeat 100 --format json
+"
+);
+
+pub(super) const IMPORT: &str = with_exit_codes!(
+    "  tvmr import model.onnx -o model.tir
 "
 );
 

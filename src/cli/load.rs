@@ -19,6 +19,11 @@ use std::sync::Arc;
 
 pub(super) use crate::request::program::Program;
 
+/// The text of the program in a file, or of standard input for `-`.
+pub(super) fn program_text(path: &Path) -> Result<String, Failure> {
+    if path.as_os_str() == "-" { text(path) } else { Ok(program::program_text(path)?) }
+}
+
 /// The text of a file, or of standard input for `-`.
 pub(super) fn text(path: &Path) -> Result<String, Failure> {
     if path.as_os_str() != "-" {
@@ -40,7 +45,7 @@ impl Program {
     pub(super) fn read(input: &Input, func: Option<&str>, console: Console) -> Result<Program, Failure> {
         let wanted = WorkloadChoice { func, args: input.args.as_deref() };
         let weights = input.graph.weights.as_deref();
-        let program = Program::parse(&input.file, &input.bind, text(&input.file)?, wanted, weights, console)?;
+        let program = Program::parse(&input.file, &input.bind, program_text(&input.file)?, wanted, weights, console)?;
         shaped(program, &input.graph.shape)
     }
 

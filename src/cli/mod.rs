@@ -16,6 +16,7 @@ mod emit;
 mod exit;
 mod fmt;
 mod help;
+mod import;
 mod json;
 mod load;
 mod model_check;
@@ -72,6 +73,7 @@ enum Command {
     Emit(emit::Args),
     Build(Box<build::Args>),
     Ops(ops::Args),
+    Import(import::Args),
     Check(check::Args),
     Fmt(fmt::Args),
     Db(db::Args),
@@ -116,6 +118,7 @@ pub fn run(args: &[OsString]) -> u8 {
         Command::Emit(a) => emit::run(a, &cli.global, console),
         Command::Build(a) => build::run(a, &cli.global, console),
         Command::Ops(a) => ops::run(a, &cli.global, console),
+        Command::Import(a) => import::run(a, &cli.global, console),
         Command::Check(a) => check::run(a, &cli.global, console),
         Command::Fmt(a) => fmt::run(a, &cli.global, console),
         Command::Db(a) => db::run(a, &cli.global, console),

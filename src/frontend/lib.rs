@@ -7,6 +7,7 @@ use tvmr_program::{arith, diagnostic, ir};
 
 pub mod graph;
 pub mod lint;
+pub mod onnx;
 pub mod script;
 pub mod te;
 pub mod topi;

@@ -9,6 +9,7 @@ use crate::graph::pass::{self, Context};
 use crate::graph::{self, Constant, GraphModule};
 use crate::ir::visit::for_each_subexpr;
 use crate::ir::{DType, Func, Module, Symbol, VarId};
+use crate::onnx;
 use crate::schedule::intrin::Intrinsics;
 use crate::script::{self, Dialect, ParseOptions, Parsed, Spans};
 use crate::te_function::{self, Definition, WorkloadChoice};
@@ -16,6 +17,25 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The text of the program in a file. That of an ONNX model is the graph that it is imported as.
+///
+/// # Errors
+/// The file cannot be read; where another name is near, the help says it. A model has what is not supported.
+pub fn program_text(path: &Path) -> Result<String, Error> {
+    if !onnx::is_model(path) || path.is_dir() {
+        return text(path);
+    }
+    let refuse = |found: Vec<Diagnostic>| {
+        let name = path.to_string_lossy();
+        Error::from(Diagnostics::new(Source { name: &name, text: "" }, found))
+    };
+    let model = onnx::Model::open(path).map_err(|e| cannot_read(path, &e))?;
+    let model = model.map_err(|found| refuse(vec![found]))?;
+    let function = onnx::import(&model).map_err(refuse)?;
+    let module = GraphModule { module: Module::default(), functions: vec![function] };
+    Ok(script::print_graph_module(&module, Dialect::Current))
+}
 
 /// The text of a file.
 ///
@@ -328,8 +348,12 @@ pub fn library(files: &[PathBuf]) -> Result<Context, Error> {
     Ok(Context { libraries })
 }
 
-/// The file with the weights of a program: the one that is named, or the one beside the program with its name.
+/// The file with the weights of a program: the one that is named, or the one beside the program with its name. An ONNX model has its
+/// own.
 pub fn weights(program: &Path, named: Option<&Path>) -> Option<PathBuf> {
+    if named.is_none() && onnx::is_model(program) {
+        return Some(program.to_owned());
+    }
     let beside = || ["safetensors", "npz"].map(|e| program.with_extension(e)).into_iter().find(|p| p.is_file());
     named.map(Path::to_owned).or_else(beside)
 }

@@ -22,7 +22,7 @@ const MOST_CALLS: usize = 256;
 
 /// The elements of a tensor; `None` if they depend on other parameters, or take long to compute. `arena` owns the extents of the function's
 /// types.
-pub(super) fn elements(function: &Function, arena: &Arena, v: ValueId) -> Option<Constant> {
+pub(crate) fn elements(function: &Function, arena: &Arena, v: ValueId) -> Option<Constant> {
     let v = function.resolved(v);
     if let Some(constant) = function.constant(v).or_else(|| function.known_weights.get(&v)) {
         return Some(constant.clone());

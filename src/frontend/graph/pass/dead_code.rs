@@ -18,7 +18,7 @@ fn run(module: &mut GraphModule, _: &Context) -> Result<(), Vec<Diagnostic>> {
 }
 
 /// Removes calls whose results nothing reads.
-pub(super) fn remove_dead_code(function: &mut Function) {
+pub(crate) fn remove_dead_code(function: &mut Function) {
     let mut is_read = vec![false; function.values.len()];
     for v in function.output.values() {
         is_read[v.index()] = true;

@@ -22,6 +22,7 @@ use super::libraries::Libraries;
 use crate::diagnostic::Diagnostic;
 use crate::ir::Module;
 
+pub(crate) use dead_code::remove_dead_code;
 pub use library::built_in;
 
 /// A module with graphs.

@@ -1,0 +1,53 @@
+//! Names of ONNX as names of Python.
+
+use std::collections::BTreeSet;
+
+/// Words that mean something else in the text of a graph.
+const TAKEN: &[&str] = &[
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
+    "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
+    "not", "or", "pass", "raise", "return", "try", "while", "with", "yield", "match", "cls", "metadata", "tvm", "R",
+    "T", "I", "Module", "main",
+];
+
+/// Distinct names.
+#[derive(Default)]
+pub(super) struct Names {
+    taken: BTreeSet<String>,
+}
+
+impl Names {
+    /// A new name that is like another one.
+    pub(super) fn add(&mut self, name: &str) -> String {
+        let base = identifier(name);
+        let numbered = (1..).map(|i| format!("{base}_{i}"));
+        let mut all = std::iter::once(base.clone()).chain(numbered);
+        let name = all.find(|n| !self.taken.contains(n)).unwrap_or_default();
+        self.taken.insert(name.clone());
+        name
+    }
+}
+
+/// The name with `_` in place of what names of Python do not have, and behind words with a meaning.
+pub(super) fn identifier(name: &str) -> String {
+    let mut text: String = name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
+    if text.is_empty() || text.starts_with(|c: char| c.is_ascii_digit() || c == '_') {
+        text.insert(0, 'v');
+    }
+    if TAKEN.contains(&text.as_str()) {
+        text.push('_');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_distinct_identifiers() {
+        let mut names = Names::default();
+        let found = ["conv1/weight:0", "conv1.weight:0", "0", "", "lambda", "R"].map(|n| names.add(n));
+        assert_eq!(found, ["conv1_weight_0", "conv1_weight_0_1", "v0", "v", "lambda_", "R_"]);
+    }
+}

@@ -1,0 +1,282 @@
+//! From the nodes of a model to the calls of a graph.
+
+use super::extents::{self, Extents};
+use super::fold::fold;
+use super::model::{Model, is_large};
+use super::names::Names;
+use super::node::{Node, Refusal, Result};
+use super::proto::{NodeProto, TensorProto, ValueInfoProto};
+use super::{op, tensor, types};
+use crate::diagnostic::Diagnostic;
+use crate::graph::{Arg, Function, Output, Type, ValueId, op as operators, pass};
+use crate::ir::{AttrValue, DType, ExprId};
+use std::collections::HashMap;
+
+/// Values that are not stored as values of the graph until a call reads them.
+#[derive(Clone)]
+pub(super) enum Operand<'m> {
+    /// A value of the graph.
+    Value(ValueId),
+    /// A tensor of the file.
+    Tensor(&'m TensorProto),
+    /// Integers that are known.
+    Extents(Extents),
+    /// The result of a node that is refused.
+    Refused,
+}
+
+/// The state of a translation.
+pub(super) struct Translator<'m> {
+    pub model: &'m Model,
+    pub function: Function,
+    values: HashMap<&'m str, Operand<'m>>,
+    /// Symbols by the names of dimensions.
+    symbols: HashMap<String, ExprId>,
+    names: Names,
+    problems: Vec<Problem>,
+}
+
+/// Why nodes are refused.
+struct Problem {
+    refusal: Refusal,
+    /// The first node.
+    node: String,
+    /// How many more there are.
+    others: usize,
+}
+
+/// The graph of a model, a function `main`.
+///
+/// # Errors
+/// All that is not supported.
+pub fn import(model: &Model) -> std::result::Result<Function, Vec<Diagnostic>> {
+    let mut cx = Translator {
+        model,
+        function: Function::new("main"),
+        values: HashMap::new(),
+        symbols: HashMap::new(),
+        names: Names::default(),
+        problems: Vec::new(),
+    };
+    model.names.values().for_each(|name| _ = cx.names.add(name));
+    let graph = &model.graph;
+    for tensor in &graph.initializer {
+        cx.values.insert(&tensor.name, Operand::Tensor(tensor));
+    }
+    let mut n_inputs = 0;
+    for input in &graph.input {
+        if cx.values.contains_key(input.name.as_str()) {
+            continue;
+        }
+        n_inputs += 1;
+        match cx.input_type(input) {
+            Ok(ty) => {
+                let name = model.names.get(&input.name).map_or("x", String::as_str);
+                let v = cx.function.add_param(name, ty);
+                cx.values.insert(&input.name, Operand::Value(v));
+            }
+            Err(refusal) => {
+                cx.refuse(refusal, format!("input `{}`", input.name));
+                cx.values.insert(&input.name, Operand::Refused);
+            }
+        }
+    }
+    cx.function.attrs.insert("num_input", AttrValue::Int(n_inputs));
+    for (i, node) in graph.node.iter().enumerate() {
+        cx.node(node, i);
+    }
+    let mut outputs = Vec::new();
+    for output in &graph.output {
+        match cx.operand(&output.name).and_then(|operand| cx.value_of(&output.name, operand)) {
+            Ok(v) => outputs.push(Output::Value(v)),
+            Err(refusal) => cx.refuse(refusal, format!("output `{}`", output.name)),
+        }
+    }
+    if outputs.is_empty() && cx.problems.is_empty() {
+        cx.refuse(Refusal::from("the model has no outputs".to_owned()), "graph".to_owned());
+    }
+    if !cx.problems.is_empty() {
+        return Err(cx.problems.into_iter().map(Problem::diagnostic).collect());
+    }
+    cx.function.output = match &outputs[..] {
+        [one] => one.clone(),
+        _ => Output::Tuple(outputs),
+    };
+    pass::remove_dead_code(&mut cx.function);
+    Ok(cx.function)
+}
+
+impl Problem {
+    fn diagnostic(self) -> Diagnostic {
+        let others = match self.others {
+            0 => String::new(),
+            1 => " and 1 other".to_owned(),
+            n => format!(" and {n} others"),
+        };
+        let found = Diagnostic::error("onnx", format!("{} ({}{others})", self.refusal.reason, self.node));
+        match self.refusal.help {
+            Some(help) => found.help(help),
+            None => found,
+        }
+    }
+}
+
+impl<'m> Translator<'m> {
+    fn refuse(&mut self, refusal: Refusal, node: String) {
+        // The node that caused it has been told.
+        if refusal.reason.is_empty() {
+            return;
+        }
+        match self.problems.iter_mut().find(|p| p.refusal.reason == refusal.reason) {
+            Some(known) => known.others += 1,
+            None => self.problems.push(Problem { refusal, node, others: 0 }),
+        }
+    }
+
+    fn input_type(&mut self, input: &ValueInfoProto) -> Result<Type> {
+        let Some(ty) = input.r#type.as_ref().and_then(|t| t.tensor_type.as_ref()) else {
+            return Err(Refusal::from(
+                "only tensors are supported, not sequences, maps and optional values".to_owned(),
+            ));
+        };
+        let dtype = types::dtype(ty.elem_type)?;
+        let Some(shape) = &ty.shape else {
+            return Err(Refusal {
+                reason: "the number of dimensions is not known".to_owned(),
+                help: Some("state the shape of the input in the model".to_owned()),
+            });
+        };
+        let mut extents = Vec::new();
+        for (d, dim) in shape.dim.iter().enumerate() {
+            extents.push(match (dim.dim_value, dim.dim_param.as_deref()) {
+                (Some(n), _) if n >= 0 => self.function.arena.int(n, DType::Int64),
+                (_, Some(name)) if !name.is_empty() => self.symbol(name.to_owned()),
+                _ => self.symbol(format!("{}_{d}", input.name)),
+            });
+        }
+        Ok(Type::tensor(dtype, extents))
+    }
+
+    fn symbol(&mut self, name: String) -> ExprId {
+        if let Some(&known) = self.symbols.get(&name) {
+            return known;
+        }
+        let (_, symbol) = self.function.arena.new_var_expr(self.names.add(&name).as_str(), DType::Int64);
+        self.symbols.insert(name, symbol);
+        symbol
+    }
+
+    fn node(&mut self, proto: &'m NodeProto, position: usize) {
+        let results = self.results(proto);
+        let results = results.unwrap_or_else(|refusal| {
+            let name = match proto.name.as_str() {
+                "" => format!("node {position}"),
+                name => format!("node `{name}`"),
+            };
+            self.refuse(refusal, name);
+            vec![Operand::Refused; proto.output.len()]
+        });
+        for (name, result) in proto.output.iter().zip(results) {
+            self.values.insert(name, result);
+        }
+    }
+
+    fn results(&mut self, proto: &'m NodeProto) -> Result<Vec<Operand<'m>>> {
+        let domain = if proto.domain == "ai.onnx" { "" } else { proto.domain.as_str() };
+        let version = self.model.opsets.get(domain).copied().unwrap_or(1);
+        let operator = op::find(domain, &proto.op_type, version)?;
+        let mut node = Node::new(self, proto, version);
+        for i in 0..node.n_inputs() {
+            if node.has(i) && matches!(node.cx.operand(&proto.input[i])?, Operand::Refused) {
+                // Nothing is told of what follows from what is told.
+                return Ok(vec![Operand::Refused; proto.output.len()]);
+            }
+        }
+        if let Some(known) = fold(&mut node) {
+            return Ok(vec![Operand::Extents(known)]);
+        }
+        let results = match operator.rule {
+            op::Rule::One(rule) => vec![Operand::Value(rule(&mut node)?)],
+            op::Rule::Many(rule) => rule(&mut node)?,
+        };
+        node.check_all_read()?;
+        if let Some(i) = (results.len()..proto.output.len()).find(|&i| node.wants(i)) {
+            return node.fail(format!("result {i} of `{}` is not supported", proto.op_type));
+        }
+        Ok(results)
+    }
+
+    /// What a name stands for.
+    pub(super) fn operand(&self, name: &str) -> Result<Operand<'m>> {
+        match self.values.get(name) {
+            Some(operand) => Ok(operand.clone()),
+            None => Err(Refusal::from(format!("there is no value `{name}`"))),
+        }
+    }
+
+    /// The value of the graph for what a name stands for. Weights become parameters where they are first read.
+    pub(super) fn value_of(&mut self, name: &'m str, operand: Operand<'m>) -> Result<ValueId> {
+        let value = match operand {
+            Operand::Value(v) => return Ok(v),
+            Operand::Refused => return Err(Refusal::from(String::new())),
+            Operand::Tensor(tensor) if is_large(tensor) => {
+                let failed = |why| Refusal::from(format!("the tensor `{name}` {why}"));
+                let (dtype, shape) = tensor::header(tensor).map_err(failed)?;
+                let shape = shape.iter().map(|&n| self.function.arena.int(n, DType::Int64)).collect();
+                let name = self.model.names.get(name).map_or(name, String::as_str);
+                self.function.add_param(name, Type::tensor(dtype, shape))
+            }
+            Operand::Tensor(tensor) => {
+                let failed = |why| Refusal::from(format!("the tensor `{name}` {why}"));
+                let constant = tensor::constant(tensor, &self.model.folder).map_err(failed)?;
+                self.function.add_constant(constant)
+            }
+            Operand::Extents(extents) => self.materialised(&extents)?,
+        };
+        self.values.insert(name, Operand::Value(value));
+        Ok(value)
+    }
+
+    /// Known integers as a value of the graph.
+    fn materialised(&mut self, extents: &Extents) -> Result<ValueId> {
+        if let Some(constant) = extents.constant(&self.function.arena) {
+            return Ok(self.function.add_constant(constant));
+        }
+        let mut call = |op: &str, args: Vec<(&str, Arg)>| {
+            let Some(op) = operators::find(op) else { unreachable!("the table of graph operators has `{op}`") };
+            let called = self.function.call_op("lv", op, args);
+            called.map_err(|e| Refusal { reason: e.to_string(), help: e.help })
+        };
+        let mut v = call("shape_to_tensor", vec![("expr", Arg::Shape(extents.elements.clone()))])?;
+        if extents.dtype != DType::Int64 {
+            v = call("astype", vec![("x", Arg::Value(v)), ("dtype", super::node::text(&extents.dtype.to_string()))])?;
+        }
+        if extents.shape.len() != 1 {
+            let shape = extents.shape.iter().map(|&n| self.function.arena.int(n, DType::Int64)).collect();
+            let Some(op) = operators::find("reshape") else { unreachable!("the table has `reshape`") };
+            let called = self.function.call_op("lv", op, vec![("x", Arg::Value(v)), ("shape", Arg::Shape(shape))]);
+            v = called.map_err(|e| Refusal { reason: e.to_string(), help: e.help })?;
+        }
+        Ok(v)
+    }
+
+    /// The integers that an operand consists of, if they are known.
+    pub(super) fn extents_of(&mut self, operand: Operand<'m>) -> Option<Extents> {
+        match operand {
+            Operand::Extents(extents) => Some(extents),
+            Operand::Tensor(tensor) => {
+                let (dtype, shape) = tensor::header(tensor).ok()?;
+                let n = shape.iter().try_fold(1_i64, |n, &extent| n.checked_mul(extent))?;
+                if !extents::is_followed(dtype) || n > 1024 {
+                    return None;
+                }
+                Extents::of(&tensor::constant(tensor, &self.model.folder).ok()?, &mut self.function.arena)
+            }
+            Operand::Value(v) => {
+                let constant = self.function.constant(v)?.clone();
+                Extents::of(&constant, &mut self.function.arena)
+            }
+            Operand::Refused => None,
+        }
+    }
+}
