@@ -7,7 +7,7 @@ use crate::graph::Constant;
 use crate::ir::DType;
 use prost::Message;
 use prost::bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Tensors of at most this many integers become constants of the graph, since they may be shapes; larger ones are weights.
@@ -111,7 +111,12 @@ impl Model {
         for input in graph.input.iter().filter(|i| !known.contains(&i.name.as_str())) {
             self.names.insert(input.name.clone(), names.add(&input.name));
         }
-        for (i, tensor) in graph.initializer.iter().enumerate().filter(|(_, t)| is_large(t)) {
+        let read: BTreeSet<&str> = (graph.node.iter())
+            .flat_map(|n| n.input.iter().map(String::as_str))
+            .chain(graph.output.iter().map(|o| o.name.as_str()))
+            .collect();
+        let is_weight = |t: &TensorProto| is_large(t) && read.contains(t.name.as_str());
+        for (i, tensor) in graph.initializer.iter().enumerate().filter(|(_, t)| is_weight(t)) {
             let name = names.add(&tensor.name);
             self.names.insert(tensor.name.clone(), name.clone());
             self.weights.push(Weight { name, at: Place::Initializer(i) });

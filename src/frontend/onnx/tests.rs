@@ -88,6 +88,12 @@ fn bounds_from_the_end_of_symbolic_extents_are_bounds() {
 }
 
 #[test]
+fn extents_without_a_name_are_symbols_of_their_own() {
+    let graph = imported(13, vec![input("x", &["?", "?"])], vec![], vec![node("Relu", &["x"], &["y"])]);
+    assert_eq!(described(&graph.expect("a graph")).1, "float32 [x_0, x_1]");
+}
+
+#[test]
 fn weights_are_parameters_behind_the_inputs() {
     // Old files list initializers among the inputs.
     let inputs = vec![input("conv/w", &["8", "4"]), input("x:0", &["n", "8"])];
@@ -121,7 +127,7 @@ fn all_problems_are_told_at_once() {
         // Nothing is told of what follows.
         node("Add", &["a", "b"], &["c"]),
         with_int(node("Relu", &["x"], &["d"]), "slope", 1),
-        node("Add", &["d", "none"], &["e"]),
+        node("Add", &["x", "none"], &["e"]),
         node("Add", &["x", "none"], &["y"]),
     ];
     let found = imported(13, vec![input("x", &["2", "3"])], vec![], nodes).err().expect("refused");

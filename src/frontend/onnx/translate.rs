@@ -150,7 +150,8 @@ impl<'m> Translator<'m> {
         for (d, dim) in shape.dim.iter().enumerate() {
             extents.push(match (dim.dim_value, dim.dim_param.as_deref()) {
                 (Some(n), _) if n >= 0 => self.function.arena.int(n, DType::Int64),
-                (_, Some(name)) if !name.is_empty() => self.symbol(name.to_owned()),
+                // `?` is the name of no symbol, but an extent that is not known.
+                (_, Some(name)) if name.contains(char::is_alphanumeric) => self.symbol(name.to_owned()),
                 _ => self.symbol(format!("{}_{d}", input.name)),
             });
         }
