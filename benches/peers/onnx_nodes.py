@@ -24,8 +24,8 @@ from onnx.backend.test.case.node import collect_testcases
 
 def identifier(name):
     """The name that tvmr gives to an input."""
-    text = re.sub(r"[^A-Za-z0-9_]", "_", name)
-    return text if re.match(r"[A-Za-z]", text) else "v" + text
+    text = re.sub(r"[^A-Za-z0-9]", "_", name)
+    return text if re.match(r"[A-Za-z_]", text) else "_" + text
 
 
 def is_numeric(value):

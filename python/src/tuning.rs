@@ -12,12 +12,13 @@ use tvmr::codegen::Workers;
 use tvmr::diagnostic::Diagnostics;
 use tvmr::export;
 use tvmr::ir::{Func, Module};
-use tvmr::request::program::{self, Program};
+use tvmr::request::program::{self, Content, Program, Unknown};
 use tvmr::request::setting::{Threads, Wanted};
 use tvmr::request::tuning::{Plan, Request, TimeLimit};
 use tvmr::request::verdict::Unsuccessful;
 use tvmr::request::{Error, Notices, Status, building, databases};
 use tvmr::script::{Dialect, print_module};
+use tvmr::te_function::WorkloadChoice;
 use tvmr::tune::config::StrategyChoice;
 use tvmr::tune::events::{Event, Observer};
 use tvmr::tune::summary::{Summary, TaskSummary};
@@ -157,7 +158,7 @@ impl<T> Observer for Sender<'_, T> {
 /// What a run is asked for.
 struct Order {
     name: String,
-    text: String,
+    content: Content,
     bind: Vec<(String, i64)>,
     request: Request,
     max_time: Option<Duration>,
@@ -172,7 +173,12 @@ impl Order {
     fn carry_out(self, interrupt: &Interrupt, teller: &Teller<Message, Outcome>) -> Outcome {
         let mut sender = Sender { teller, status: Status::default() };
         let limit = TimeLimit::start(self.max_time)?;
-        let program = Program::from_script(&self.name, &self.bind, self.text, None)?;
+        let program = match self.content {
+            Content::Text(text) => Program::from_script(&self.name, &self.bind, text, None)?,
+            model @ Content::Model(_) => {
+                Program::from_content(&self.name, &self.bind, model, WorkloadChoice::default(), None, &Unknown)?
+            }
+        };
         if !program.parsed.warnings.is_empty() {
             sender.diagnostics(&Diagnostics::new(program.source(), program.parsed.warnings.clone()));
         }
@@ -296,11 +302,11 @@ pub(crate) fn tune(
         wanted,
         jobs,
     };
-    let text = match text {
-        Some(text) => text,
-        None => program::program_text(name.as_ref()).map_err(|e| errors::of_request(py, &e))?,
+    let content = match text {
+        Some(text) => Content::Text(text),
+        None => program::content(name.as_ref()).map_err(|e| errors::of_request(py, &e))?,
     };
-    let order = Order { name, text, bind, request, max_time, work_dir, pin };
+    let order = Order { name, content, bind, request, max_time, work_dir, pin };
     let interrupt = Interrupt::new();
     let own = interrupt.clone();
     let tell = |message: Message| {

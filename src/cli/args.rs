@@ -85,6 +85,10 @@ pub(super) struct GraphFiles {
     /// Shape of an input of a graph, such as `x=1,3,224,224`, which gives its symbolic extents their values; may be repeated
     #[arg(long, value_name = "NAME=EXTENTS", value_parser = super::shapes::shape, help_heading = "Graphs")]
     pub shape: Vec<super::shapes::Shape>,
+    /// Elements of an input of an ONNX model, such as `axes=0,1` or `shape=shape.npy`: the input becomes a constant; may be
+    /// repeated
+    #[arg(long = "const", value_name = "NAME=VALUE", value_parser = super::model_inputs::constant, help_heading = "Graphs")]
+    pub constants: Vec<super::model_inputs::Const>,
 }
 
 /// Programs, and the values of their symbolic extents.

@@ -45,7 +45,8 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         let message = "the program and the trace cannot both come from standard input".to_string();
         return Err(Failure::Usage(message, String::new()));
     }
-    let program = Program::read(&args.input, args.versions.func.as_deref(), console)?;
+    let func = args.versions.func.as_deref();
+    let program = Program::read_for(&args.input, func, (&[], &args.inputs), console)?;
     if let Some(graph) = program.graph(args.versions.func.as_deref())? {
         let name = graph.name.to_string();
         return bench_model::run(args, global, program, &name, console);

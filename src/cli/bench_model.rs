@@ -127,7 +127,7 @@ fn with_sizes(program: Program, name: &str, files: &[std::path::PathBuf]) -> Res
         return Ok(program);
     }
     let bind = [&program.bind[..], &told].concat();
-    program.bound(&bind)
+    Ok(program.bound(&bind)?)
 }
 
 /// Seconds of whole calls, and of each step in others.

@@ -11,6 +11,7 @@ use super::args::{Format, Global, GraphFiles, Intrin, Machine, WorkDir};
 use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program};
+use super::model_inputs::ModelInputs;
 use super::versions::{Wanted, setting_of};
 use super::{Done, records, setting};
 use crate::export::{self, Body, File, Version};
@@ -204,7 +205,9 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
 
 /// The functions of a program, in a version for each choice of sizes.
 fn functions(args: &Args, global: &Global, console: Console) -> Result<Vec<export::Function>, Failure> {
-    let source = load::program_text(&args.file)?;
+    let content = load::content(&args.file)?;
+    let inputs = ModelInputs::of(&args.graph);
+    inputs.check(&args.file, &content)?;
     let workload = WorkloadChoice { func: args.func.as_deref(), args: args.args.as_deref() };
     let weights = args.graph.weights.as_deref();
     let mut functions: Vec<export::Function> = Vec::new();
@@ -215,9 +218,10 @@ fn functions(args: &Args, global: &Global, console: Console) -> Result<Vec<expor
     let size_names: Vec<String> = bind.iter().filter(|(_, v)| v.len() > 1).map(|(n, _)| n.clone()).collect();
     for (i, choice) in choices.iter().enumerate() {
         let program = if i == 0 {
-            Program::parse(&args.file, choice, source.clone(), workload, weights, console)?
+            Program::parse(&args.file, choice, content.clone(), workload, weights, &inputs, console)?
         } else {
-            Program::from_text(&args.file.to_string_lossy(), choice, source.clone(), workload, weights)?
+            let name = args.file.to_string_lossy();
+            Program::from_content(&name, choice, content.clone(), workload, weights, &inputs)?
         };
         let program = super::shapes::shaped(program, &args.graph.shape)?;
         let built = match program.graph(args.func.as_deref())? {

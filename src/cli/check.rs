@@ -6,6 +6,7 @@ use super::console::Console;
 use super::exit::Failure;
 use super::json;
 use super::load::{self, Program};
+use super::model_inputs::ModelInputs;
 use crate::diagnostic::{Diagnostics, Severity};
 use crate::te_function::WorkloadChoice;
 use serde_json::{Value, json};
@@ -77,8 +78,9 @@ pub(super) fn run(args: &Args, _global: &Global, console: Console) -> Done {
 /// If the file has an error; its warnings are reported with it.
 fn check(args: &Args, file: &Path) -> Result<Checked, Failure> {
     let wanted = WorkloadChoice { func: args.func.as_deref(), args: args.args.as_deref() };
-    let program =
-        Program::from_text(&file.to_string_lossy(), &args.inputs.bind, load::program_text(file)?, wanted, None)?;
+    let (name, content) = (file.to_string_lossy(), load::content(file)?);
+    let inputs = ModelInputs::new(&args.inputs.shape, &[]);
+    let program = Program::from_content(&name, &args.inputs.bind, content, wanted, None, &inputs)?;
     let program = super::shapes::shaped(program, &args.inputs.shape)?;
     let mut found = program.parsed.warnings.clone();
     found.extend(program.lints());

@@ -8,7 +8,8 @@ use super::Done;
 use super::args::{DialectArg, Global, Inputs};
 use super::console::Console;
 use super::exit::Failure;
-use super::load::{self, Program};
+use super::load::{self, Content, Program};
+use super::model_inputs::ModelInputs;
 use super::output;
 use crate::script::python::{self, Expr, ExprKind, Stmt, StmtKind};
 use crate::te_function::WorkloadChoice;
@@ -54,7 +55,9 @@ fn one(args: &Args, file: &Path, console: Console) -> Done {
         let help = "`tvmr emit --stage tir` prints the program that it defines".to_owned();
         return Err(Failure::Usage(message, help));
     }
-    let program = Program::parse(file, &args.inputs.bind, text, WorkloadChoice::default(), None, console)?;
+    let (content, wanted) = (Content::Text(text), WorkloadChoice::default());
+    let inputs = ModelInputs::new(&args.inputs.shape, &[]);
+    let program = Program::parse(file, &args.inputs.bind, content, wanted, None, &inputs, console)?;
     let program = super::shapes::shaped(program, &args.inputs.shape)?;
     let (name, source) = (&program.name, &program.text);
     let formatted = reprinted(&program, args.dialect);

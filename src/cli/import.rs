@@ -5,6 +5,7 @@ use super::args::Global;
 use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Program};
+use super::model_inputs::ModelInputs;
 use super::output::write_file;
 use crate::arrays::{self, ArrayError, ArrayFile};
 use crate::onnx;
@@ -21,6 +22,15 @@ pub(super) struct Args {
     /// Text to write; the weights get its name with `.safetensors`
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    /// Values of symbolic extents, such as `n=1` or `n=1,m=8`; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',', value_parser = super::args::binding)]
+    bind: Vec<(String, i64)>,
+    /// Shape of an input, such as `x=1,3,224,224`, which gives its symbolic extents their values; may be repeated
+    #[arg(long, value_name = "NAME=EXTENTS", value_parser = super::shapes::shape)]
+    shape: Vec<super::shapes::Shape>,
+    /// Elements of an input, such as `axes=0,1` or `shape=shape.npy`: the input becomes a constant; may be repeated
+    #[arg(long = "const", value_name = "NAME=VALUE", value_parser = super::model_inputs::constant)]
+    constants: Vec<super::model_inputs::Const>,
 }
 
 pub(super) fn run(args: &Args, _global: &Global, console: Console) -> Done {
@@ -32,8 +42,10 @@ pub(super) fn run(args: &Args, _global: &Global, console: Console) -> Done {
         let help = "name the text, such as `model.tir`".to_owned();
         return Err(Failure::Usage(format!("`{}` would be overwritten", args.output.display()), help));
     }
-    let text = load::program_text(&args.file)?;
-    let program = Program::parse(&args.file, &[], text, WorkloadChoice::default(), None, console)?;
+    let (content, wanted) = (load::content(&args.file)?, WorkloadChoice::default());
+    let inputs = ModelInputs::new(&args.shape, &args.constants);
+    let program = Program::parse(&args.file, &args.bind, content, wanted, None, &inputs, console)?;
+    let program = super::shapes::shaped(program, &args.shape)?;
     let refuse = |e: ArrayError| Failure::Usage(e.to_string(), String::new());
     let file = ArrayFile::open(&args.file).map_err(refuse)?;
     let mut weights = Vec::new();

@@ -4,6 +4,8 @@ use super::Done;
 use super::args::{DialectArg, Input, Intrin, Machine};
 use super::console::Console;
 use super::exit::Failure;
+use super::model_inputs::ModelInputs;
+use super::run_files::Named;
 use super::shapes::shaped;
 use crate::diagnostic::{Diagnostics, Source};
 use crate::machine::Target;
@@ -17,11 +19,11 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub(super) use crate::request::program::Program;
+pub(super) use crate::request::program::{Content, Program};
 
-/// The text of the program in a file, or of standard input for `-`.
-pub(super) fn program_text(path: &Path) -> Result<String, Failure> {
-    if path.as_os_str() == "-" { text(path) } else { Ok(program::program_text(path)?) }
+/// The content of the program's file, or of standard input for `-`.
+pub(super) fn content(path: &Path) -> Result<Content, Failure> {
+    if path.as_os_str() == "-" { Ok(Content::Text(text(path)?)) } else { Ok(program::content(path)?) }
 }
 
 /// The text of a file, or of standard input for `-`.
@@ -43,9 +45,22 @@ pub(super) fn text(path: &Path) -> Result<String, Failure> {
 impl Program {
     /// Reads the program of a command.
     pub(super) fn read(input: &Input, func: Option<&str>, console: Console) -> Result<Program, Failure> {
+        Program::read_for(input, func, (&[], &[]), console)
+    }
+
+    /// Reads the program of a command that has arrays for its inputs: for one each, and for those with the names in files.
+    pub(super) fn read_for(
+        input: &Input,
+        func: Option<&str>,
+        (single, many): (&[Named], &[PathBuf]),
+        console: Console,
+    ) -> Result<Program, Failure> {
         let wanted = WorkloadChoice { func, args: input.args.as_deref() };
+        let inputs = ModelInputs { single, many, ..ModelInputs::of(&input.graph) };
         let weights = input.graph.weights.as_deref();
-        let program = Program::parse(&input.file, &input.bind, program_text(&input.file)?, wanted, weights, console)?;
+        let content = content(&input.file)?;
+        inputs.check(&input.file, &content)?;
+        let program = Program::parse(&input.file, &input.bind, content, wanted, weights, &inputs, console)?;
         shaped(program, &input.graph.shape)
     }
 
@@ -62,26 +77,21 @@ impl Program {
         }
     }
 
-    /// Reads the text of a program, and reports its warnings.
+    /// Reads the content of a program's file, and reports its warnings.
     pub(super) fn parse(
         file: &Path,
         bind: &[(String, i64)],
-        text: String,
+        content: Content,
         wanted: WorkloadChoice<'_>,
         weights: Option<&Path>,
+        inputs: &ModelInputs<'_>,
         console: Console,
     ) -> Result<Program, Failure> {
-        let program = Program::from_text(&file.to_string_lossy(), bind, text, wanted, weights)?;
+        let program = Program::from_content(&file.to_string_lossy(), bind, content, wanted, weights, inputs)?;
         if !program.parsed.warnings.is_empty() {
             console.diagnostics(&Diagnostics::new(program.source(), program.parsed.warnings.clone()));
         }
         Ok(program)
-    }
-
-    /// The program with other values of symbols; its warnings have been reported.
-    pub(super) fn bound(&self, bind: &[(String, i64)]) -> Result<Program, Failure> {
-        let program = Program::from_script(&self.name, bind, self.text.clone(), self.weights.as_deref())?;
-        Ok(Program { origin: self.origin.clone(), ..program })
     }
 
     /// The dialect to print in.

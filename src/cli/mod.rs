@@ -20,6 +20,7 @@ mod import;
 mod json;
 mod load;
 mod model_check;
+mod model_inputs;
 mod model_kernels;
 mod model_random;
 mod ops;

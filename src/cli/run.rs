@@ -65,7 +65,8 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
         let message = "the program and the trace cannot both come from standard input".to_string();
         return Err(Failure::Usage(message, String::new()));
     }
-    let mut program = Program::read(&args.input, args.versions.func.as_deref(), console)?;
+    let arrays = (&args.files.inputs[..], &args.files.all_inputs[..]);
+    let mut program = Program::read_for(&args.input, args.versions.func.as_deref(), arrays, console)?;
     if let Some(graph) = program.graph(args.versions.func.as_deref())? {
         let mut many = args.files.all_inputs.clone();
         many.extend(program::weights(&args.input.file, args.input.graph.weights.as_deref()));

@@ -62,8 +62,10 @@ pub(super) fn shaped(program: Program, shapes: &[Shape]) -> Result<Program, Fail
             }
         }
     }
-    let bind = [&program.bind[..], &told].concat();
-    let bound = program.bound(&bind)?;
+    let bound = match &told[..] {
+        [] => program.with(program.graph_module()),
+        told => program.bound(&[&program.bind[..], told].concat())?,
+    };
     // Now extents that are computed from symbols are known too.
     for (name, wanted) in shapes {
         let (function, param) = input(&bound, name)?;

@@ -18,23 +18,72 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The text of the program in a file. That of an ONNX model is the graph that it is imported as.
+/// What the file of a program holds.
+#[derive(Clone)]
+pub enum Content {
+    /// A text.
+    Text(String),
+    /// An ONNX model, whose text depends on what is known of its inputs.
+    Model(Arc<onnx::Model>),
+}
+
+/// The content of a program's file.
 ///
 /// # Errors
-/// The file cannot be read; where another name is near, the help says it. A model has what is not supported.
-pub fn program_text(path: &Path) -> Result<String, Error> {
+/// The file cannot be read; where another name is near, the help says it. It is no model that can be read.
+pub fn content(path: &Path) -> Result<Content, Error> {
     if !onnx::is_model(path) || path.is_dir() {
-        return text(path);
+        return Ok(Content::Text(text(path)?));
     }
-    let refuse = |found: Vec<Diagnostic>| {
-        let name = path.to_string_lossy();
-        Error::from(Diagnostics::new(Source { name: &name, text: "" }, found))
-    };
     let model = onnx::Model::open(path).map_err(|e| cannot_read(path, &e))?;
-    let model = model.map_err(|found| refuse(vec![found]))?;
-    let function = onnx::import(&model).map_err(refuse)?;
-    let module = GraphModule { module: Module::default(), functions: vec![function] };
-    Ok(script::print_graph_module(&module, Dialect::Current))
+    Ok(Content::Model(Arc::new(model.map_err(|found| unsupported(path, vec![found]))?)))
+}
+
+fn unsupported(path: &Path, found: Vec<Diagnostic>) -> Error {
+    let name = path.to_string_lossy();
+    Error::from(Diagnostics::new(Source { name: &name, text: "" }, found))
+}
+
+/// What is known of the inputs of a model before it is translated.
+pub trait Inputs {
+    /// What can go wrong.
+    type Error: From<Error>;
+
+    /// Shapes of inputs.
+    fn shapes(&self) -> &[(String, Vec<i64>)] {
+        &[]
+    }
+
+    /// Elements of inputs that are no parameters of the graph then. The parameters of `signature` are the inputs.
+    ///
+    /// # Errors
+    /// There is no such input, or it cannot have these elements.
+    fn constants(&self, _signature: &graph::Function) -> Result<BTreeMap<String, Constant>, Self::Error> {
+        Ok(BTreeMap::new())
+    }
+
+    /// Values of symbols, as arrays for the inputs tell them.
+    ///
+    /// # Errors
+    /// Arrays contradict each other, or cannot be read.
+    fn sizes(&self, _signature: &graph::Function) -> Result<Vec<(String, i64)>, Self::Error> {
+        Ok(Vec::new())
+    }
+
+    /// The elements of an input that must be known; `None` if nothing says them.
+    ///
+    /// # Errors
+    /// Its array cannot be read.
+    fn elements(&self, _signature: &graph::Function, _name: &str) -> Result<Option<Constant>, Self::Error> {
+        Ok(None)
+    }
+}
+
+/// Nothing is known.
+pub struct Unknown;
+
+impl Inputs for Unknown {
+    type Error = Error;
 }
 
 /// The text of a file.
@@ -86,6 +135,8 @@ pub struct Program {
     pub bind: Vec<(String, i64)>,
     /// The file of weights that is named.
     pub weights: Option<PathBuf>,
+    /// The model that the program was made of, and what of its inputs was known.
+    pub model: Option<(Arc<onnx::Model>, onnx::Given)>,
     /// The parsed module.
     pub parsed: Parsed,
 }
@@ -141,6 +192,81 @@ impl Program {
         Ok(program)
     }
 
+    /// Reads the content of a file, as [`Program::from_text`] does. A model is imported with what is known of its inputs.
+    ///
+    /// # Errors
+    /// As [`Program::from_text`]; the model has what is not supported.
+    pub fn from_content<I: Inputs>(
+        name: &str,
+        bind: &[(String, i64)],
+        content: Content,
+        wanted: WorkloadChoice<'_>,
+        weights: Option<&Path>,
+        inputs: &I,
+    ) -> Result<Program, I::Error> {
+        let model = match content {
+            Content::Text(text) => return Ok(Program::from_text(name, bind, text, wanted, weights)?),
+            Content::Model(model) => model,
+        };
+        let shapes = inputs.shapes().to_vec();
+        let mut given = onnx::Given { symbols: bindings(bind)?, shapes, ..onnx::Given::default() };
+        let signature = onnx::signature(&model, &onnx::Given::default());
+        given.constants = inputs.constants(&signature)?;
+        for (symbol, n) in inputs.sizes(&signature)? {
+            given.symbols.entry(symbol).or_insert(n);
+        }
+        loop {
+            let refused = match onnx::import(&model, &given) {
+                Ok(imported) => return Ok(Program::from_import(name, bind, (model, given), imported, weights)?),
+                Err(refused) => refused,
+            };
+            let mut is_more_known = false;
+            for input in refused.needed {
+                if !given.elements.contains_key(&input)
+                    && let Some(elements) = inputs.elements(&signature, &input)?
+                {
+                    given.elements.insert(input, elements);
+                    is_more_known = true;
+                }
+            }
+            if !is_more_known {
+                return Err(unsupported(Path::new(name), refused.found).into());
+            }
+        }
+    }
+
+    fn from_import(
+        name: &str,
+        bind: &[(String, i64)],
+        model: (Arc<onnx::Model>, onnx::Given),
+        imported: onnx::Imported,
+        weights: Option<&Path>,
+    ) -> Result<Program, Error> {
+        let module = GraphModule { module: Module::default(), functions: vec![imported.function] };
+        let text = script::print_graph_module(&module, Dialect::Current);
+        // The symbols of the model that have values are not in the text.
+        let rest: Vec<_> = bind.iter().filter(|(name, _)| !imported.symbols.contains_key(name)).cloned().collect();
+        let program = Program::from_script(name, &rest, text, weights)?;
+        Ok(Program { model: Some(model), bind: bind.to_vec(), ..program })
+    }
+
+    /// The program with other values of symbols.
+    ///
+    /// # Errors
+    /// As [`Program::from_script`]; a model is not supported with these values.
+    pub fn bound(&self, bind: &[(String, i64)]) -> Result<Program, Error> {
+        let weights = self.weights.as_deref();
+        if let Some((model, given)) = &self.model {
+            let given = onnx::Given { symbols: bindings(bind)?, ..given.clone() };
+            return match onnx::import(model, &given) {
+                Ok(imported) => Program::from_import(&self.name, bind, (model.clone(), given), imported, weights),
+                Err(refused) => Err(unsupported(Path::new(&self.name), refused.found)),
+            };
+        }
+        let program = Program::from_script(&self.name, bind, self.text.clone(), weights)?;
+        Ok(Program { origin: self.origin.clone(), ..program })
+    }
+
     /// Reads a text in TVMScript.
     ///
     /// # Errors
@@ -155,7 +281,7 @@ impl Program {
         let options = ParseOptions { bind: bindings(bind)?, weights: known, ..ParseOptions::default() };
         let parsed = script::parse(&text, name, &options)?;
         let (name, weights) = (name.to_owned(), weights.map(Path::to_owned));
-        Ok(Program { name, text, origin: None, bind: bind.to_vec(), weights, parsed })
+        Ok(Program { name, text, origin: None, bind: bind.to_vec(), weights, model: None, parsed })
     }
 
     /// The text in which diagnostics have places, with its file name.
@@ -223,7 +349,8 @@ impl Program {
         let spans = module.funcs.iter().map(|_| Spans::default()).collect();
         let parsed = Parsed { module, graphs: functions, dialect: self.parsed.dialect, spans, warnings: Vec::new() };
         let (name, text, origin) = (self.name.clone(), self.text.clone(), self.origin.clone());
-        Program { name, text, origin, bind: self.bind.clone(), weights: self.weights.clone(), parsed }
+        let (weights, model) = (self.weights.clone(), self.model.clone());
+        Program { name, text, origin, bind: self.bind.clone(), weights, model, parsed }
     }
 
     /// How often the graphs call each prim_func, without calls on weights and constants alone, which run once.

@@ -11,6 +11,7 @@
 //! | [`names`] | names of ONNX as names of Python |
 //! | [`translate`] | from nodes to calls |
 //! | [`node`] | what the translation of an operator is given |
+//! | [`given`] | what is known of inputs before that: symbols, shapes, elements |
 //! | [`extents`] | integers that are known while nodes are translated, perhaps symbolic |
 //! | [`fold`] | operators on such integers |
 //! | [`op`] | the table of operators, one file for each group |
@@ -23,6 +24,7 @@
 
 mod extents;
 mod fold;
+mod given;
 mod model;
 mod names;
 mod node;
@@ -34,5 +36,6 @@ mod tests;
 mod translate;
 mod types;
 
+pub use given::{Given, Imported, Unsupported};
 pub use model::{Model, is_model};
-pub use translate::import;
+pub use translate::{import, signature};

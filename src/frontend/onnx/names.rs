@@ -1,5 +1,6 @@
 //! Names of ONNX as names of Python.
 
+use crate::ir;
 use std::collections::BTreeSet;
 
 /// Words that mean something else in the text of a graph.
@@ -7,7 +8,7 @@ const TAKEN: &[&str] = &[
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
     "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
     "not", "or", "pass", "raise", "return", "try", "while", "with", "yield", "match", "cls", "metadata", "tvm", "R",
-    "T", "I", "Module", "main",
+    "T", "I", "Module", "main", "_",
 ];
 
 /// Distinct names.
@@ -28,12 +29,9 @@ impl Names {
     }
 }
 
-/// The name with `_` in place of what names of Python do not have, and behind words with a meaning.
+/// The name as an identifier, with a `_` behind words that have a meaning.
 pub(super) fn identifier(name: &str) -> String {
-    let mut text: String = name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
-    if text.is_empty() || text.starts_with(|c: char| c.is_ascii_digit() || c == '_') {
-        text.insert(0, 'v');
-    }
+    let mut text = ir::identifier(name);
     if TAKEN.contains(&text.as_str()) {
         text.push('_');
     }
@@ -48,6 +46,6 @@ mod tests {
     fn names_are_distinct_identifiers() {
         let mut names = Names::default();
         let found = ["conv1/weight:0", "conv1.weight:0", "0", "", "lambda", "R"].map(|n| names.add(n));
-        assert_eq!(found, ["conv1_weight_0", "conv1_weight_0_1", "v0", "v", "lambda_", "R_"]);
+        assert_eq!(found, ["conv1_weight_0", "conv1_weight_0_1", "_0", "__", "lambda_", "R_"]);
     }
 }

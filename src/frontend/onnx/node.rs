@@ -151,14 +151,23 @@ impl<'t, 'm> Node<'t, 'm> {
         Some(known.into_iter().map(|n| self.index(n)).collect())
     }
 
-    fn unknown(&self, i: usize) -> Refusal {
+    /// The refusal of an argument that must be known. The inputs that it depends on are noted.
+    fn unknown(&mut self, i: usize) -> Refusal {
+        let inputs = match self.operand(i) {
+            Ok(Operand::Value(v)) => self.cx.inputs_of(v),
+            _ => Vec::new(),
+        };
+        self.cx.needed.extend(inputs.iter().cloned());
+        let (argument, op) = (&self.proto.input[i], self.op_type());
+        let on = match &inputs[..] {
+            [] => "does not follow from constants".to_owned(),
+            inputs => format!("depends on `{}`", inputs.join("`, `")),
+        };
         Refusal {
-            reason: format!(
-                "argument {i} of `{}`, `{}`, must be known before the model runs, and depends on inputs",
-                self.op_type(),
-                self.proto.input[i]
-            ),
-            help: Some("make it a constant of the model".to_owned()),
+            reason: format!("argument {i} of `{op}`, `{argument}`, must be known before the model runs, and {on}"),
+            help: inputs
+                .first()
+                .map(|name| format!("give its elements: `--const {name}=FILE`, or such as `{name}=1,2`")),
         }
     }
 

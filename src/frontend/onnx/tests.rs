@@ -1,8 +1,8 @@
 //! Small models, made of messages: what graphs they become, and what is refused.
 
 use super::proto::*;
-use super::{Model, import};
-use crate::graph::{Callee, Function};
+use super::{Given, Imported, Model, Unsupported, import};
+use crate::graph::{Callee, Constant, Function};
 use prost::Message;
 use prost::bytes::Bytes;
 use std::path::Path;
@@ -49,9 +49,22 @@ fn imported(
     initializer: Vec<TensorProto>,
     node: Vec<NodeProto>,
 ) -> Result<Function, Vec<String>> {
+    let read = read(version, inputs, initializer, node, &Given::default());
+    read.map(|i| i.function).map_err(|e| e.found.into_iter().map(|d| d.message).collect())
+}
+
+/// A model with the output `y`, with what is known of its inputs.
+fn read(
+    version: i64,
+    inputs: Vec<ValueInfoProto>,
+    initializer: Vec<TensorProto>,
+    node: Vec<NodeProto>,
+    given: &Given,
+) -> Result<Imported, Unsupported> {
     let graph = GraphProto { node, initializer, input: inputs, output: vec![input("y", &[])], ..GraphProto::default() };
-    let model = Model::from_bytes(bytes(version, graph), Path::new("model.onnx")).map_err(|d| vec![d.message])?;
-    import(&model).map_err(|all| all.into_iter().map(|d| d.message).collect())
+    let model = Model::from_bytes(bytes(version, graph), Path::new("model.onnx"));
+    let model = model.map_err(|d| Unsupported { found: vec![d], needed: Vec::new() })?;
+    import(&model, given)
 }
 
 /// The operators of a graph, and the types of its results.
@@ -91,6 +104,42 @@ fn bounds_from_the_end_of_symbolic_extents_are_bounds() {
 fn extents_without_a_name_are_symbols_of_their_own() {
     let graph = imported(13, vec![input("x", &["?", "?"])], vec![], vec![node("Relu", &["x"], &["y"])]);
     assert_eq!(described(&graph.expect("a graph")).1, "float32 [x_0, x_1]");
+}
+
+#[test]
+fn symbols_are_numbers_where_values_are_given() {
+    let inputs = || vec![input("x", &["batch size", "c"]), input("z", &["c", "5"])];
+    let nodes = || vec![node("MatMul", &["x", "z"], &["y"])];
+    let values = |read: &Imported| read.symbols.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" ");
+    let mut given = Given { shapes: vec![("x".to_owned(), vec![4, 3])], ..Given::default() };
+    let found = read(13, inputs(), vec![], nodes(), &given).unwrap_or_else(|e| panic!("{:?}", e.found));
+    assert_eq!(described(&found.function).1, "float32 [4, 5]");
+    assert_eq!(values(&found), "batch_size=4 c=3");
+    given.symbols.insert("batch_size".to_owned(), 2);
+    given.shapes.clear();
+    let found = read(13, inputs(), vec![], nodes(), &given).unwrap_or_else(|e| panic!("{:?}", e.found));
+    assert_eq!(described(&found.function).1, "float32 [2, 5]");
+    assert_eq!(values(&found), "batch_size=2");
+}
+
+#[test]
+fn inputs_that_must_be_known_are_asked_for() {
+    let mut shape = input("shape", &["2"]);
+    let tensor = shape.r#type.as_mut().and_then(|t| t.tensor_type.as_mut());
+    tensor.expect("a tensor").elem_type = 7;
+    let inputs = || vec![input("x", &["2", "6"]), shape.clone()];
+    let nodes = || vec![node("Identity", &["shape"], &["s"]), node("Reshape", &["x", "s"], &["y"])];
+    let refused = read(13, inputs(), vec![], nodes(), &Given::default()).err().expect("refused");
+    assert_eq!(refused.needed, ["shape"]);
+    let text = "argument 1 of `Reshape`, `s`, must be known before the model runs, and depends on `shape` (node 1)";
+    assert_eq!(refused.found[0].message, text);
+    let elements = [("shape".to_owned(), Constant::integers(&[4, -1]))].into();
+    let given = Given { elements, ..Given::default() };
+    let found = read(13, inputs(), vec![], nodes(), &given).unwrap_or_else(|e| panic!("{:?}", e.found)).function;
+    assert_eq!((described(&found).1, found.params.len(), found.n_inputs()), ("float32 [4, 3]".to_owned(), 2, 2));
+    let given = Given { constants: given.elements, ..Given::default() };
+    let found = read(13, inputs(), vec![], nodes(), &given).unwrap_or_else(|e| panic!("{:?}", e.found)).function;
+    assert_eq!((described(&found).1, found.params.len(), found.n_inputs()), ("float32 [4, 3]".to_owned(), 1, 1));
 }
 
 #[test]
@@ -156,7 +205,7 @@ fn damaged_files_are_refused() {
         changed[n] ^= 0x15;
         if let Ok(model) = Model::from_bytes(changed, Path::new("model.onnx")) {
             // Whatever it says, it is read or refused.
-            _ = import(&model);
+            _ = import(&model, &Given::default());
             (0..model.weights().count()).for_each(|i| _ = model.weight(i));
         }
     }

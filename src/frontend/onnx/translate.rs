@@ -2,15 +2,16 @@
 
 use super::extents::{self, Extents};
 use super::fold::fold;
+use super::given::{Given, Imported, Unsupported};
 use super::model::{Model, is_large};
 use super::names::Names;
 use super::node::{Node, Refusal, Result};
-use super::proto::{NodeProto, TensorProto, ValueInfoProto};
+use super::proto::{NodeProto, TensorProto, TensorShapeProto, ValueInfoProto};
 use super::{op, tensor, types};
 use crate::diagnostic::Diagnostic;
 use crate::graph::{Arg, Function, Output, Type, ValueId, op as operators, pass};
 use crate::ir::{AttrValue, DType, ExprId};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Values that are not stored as values of the graph until a call reads them.
 #[derive(Clone)]
@@ -31,9 +32,21 @@ pub(super) struct Translator<'m> {
     pub function: Function,
     values: HashMap<&'m str, Operand<'m>>,
     /// Symbols by the names of dimensions.
-    symbols: HashMap<String, ExprId>,
+    symbols: HashMap<String, Dimension>,
+    /// Values of symbols by their names in the graph.
+    bound: BTreeMap<String, i64>,
     names: Names,
     problems: Vec<Problem>,
+    /// The inputs whose elements were missed.
+    pub needed: BTreeSet<String>,
+}
+
+/// A symbolic dimension.
+struct Dimension {
+    /// The name in the graph.
+    name: String,
+    /// The symbol, or its value, from its first use on.
+    extent: Option<ExprId>,
 }
 
 /// Why nodes are refused.
@@ -49,39 +62,9 @@ struct Problem {
 ///
 /// # Errors
 /// All that is not supported.
-pub fn import(model: &Model) -> std::result::Result<Function, Vec<Diagnostic>> {
-    let mut cx = Translator {
-        model,
-        function: Function::new("main"),
-        values: HashMap::new(),
-        symbols: HashMap::new(),
-        names: Names::default(),
-        problems: Vec::new(),
-    };
-    model.names.values().for_each(|name| _ = cx.names.add(name));
+pub fn import(model: &Model, given: &Given) -> std::result::Result<Imported, Unsupported> {
+    let mut cx = Translator::of_inputs(model, given);
     let graph = &model.graph;
-    for tensor in &graph.initializer {
-        cx.values.insert(&tensor.name, Operand::Tensor(tensor));
-    }
-    let mut n_inputs = 0;
-    for input in &graph.input {
-        if cx.values.contains_key(input.name.as_str()) {
-            continue;
-        }
-        n_inputs += 1;
-        match cx.input_type(input) {
-            Ok(ty) => {
-                let name = model.names.get(&input.name).map_or("x", String::as_str);
-                let v = cx.function.add_param(name, ty);
-                cx.values.insert(&input.name, Operand::Value(v));
-            }
-            Err(refusal) => {
-                cx.refuse(refusal, format!("input `{}`", input.name));
-                cx.values.insert(&input.name, Operand::Refused);
-            }
-        }
-    }
-    cx.function.attrs.insert("num_input", AttrValue::Int(n_inputs));
     for (i, node) in graph.node.iter().enumerate() {
         cx.node(node, i);
     }
@@ -96,14 +79,20 @@ pub fn import(model: &Model) -> std::result::Result<Function, Vec<Diagnostic>> {
         cx.refuse(Refusal::from("the model has no outputs".to_owned()), "graph".to_owned());
     }
     if !cx.problems.is_empty() {
-        return Err(cx.problems.into_iter().map(Problem::diagnostic).collect());
+        let found = cx.problems.into_iter().map(Problem::diagnostic).collect();
+        return Err(Unsupported { found, needed: cx.needed.into_iter().collect() });
     }
     cx.function.output = match &outputs[..] {
         [one] => one.clone(),
         _ => Output::Tuple(outputs),
     };
     pass::remove_dead_code(&mut cx.function);
-    Ok(cx.function)
+    Ok(Imported { symbols: cx.symbol_values(), function: cx.function })
+}
+
+/// A function with the inputs of a model as its parameters, and nothing in it. Inputs that are not supported are left out.
+pub fn signature(model: &Model, given: &Given) -> Function {
+    Translator::of_inputs(model, given).function
 }
 
 impl Problem {
@@ -122,6 +111,73 @@ impl Problem {
 }
 
 impl<'m> Translator<'m> {
+    /// A function with the inputs of a model.
+    fn of_inputs(model: &'m Model, given: &Given) -> Translator<'m> {
+        let mut cx = Translator {
+            model,
+            function: Function::new("main"),
+            values: HashMap::new(),
+            symbols: HashMap::new(),
+            bound: given.symbols.clone(),
+            names: Names::default(),
+            problems: Vec::new(),
+            needed: BTreeSet::new(),
+        };
+        model.names.values().for_each(|name| _ = cx.names.add(name));
+        for tensor in &model.graph.initializer {
+            cx.values.insert(&tensor.name, Operand::Tensor(tensor));
+        }
+        let inputs: Vec<&ValueInfoProto> =
+            model.graph.input.iter().filter(|i| !cx.values.contains_key(i.name.as_str())).collect();
+        for input in &inputs {
+            cx.bind_shape(input, given);
+        }
+        let mut n_inputs = 0;
+        for input in inputs {
+            let name = model.names.get(&input.name).map_or("x", String::as_str);
+            let operand = match cx.input_type(input) {
+                Ok(ty) => {
+                    let param = (!given.constants.contains_key(name)).then(|| cx.function.add_param(name, ty));
+                    n_inputs += i64::from(param.is_some());
+                    let known = given.known(name).map(|c| cx.function.add_constant(c.clone()));
+                    known.or(param).map_or(Operand::Refused, Operand::Value)
+                }
+                Err(refusal) => {
+                    cx.refuse(refusal, format!("input `{}`", input.name));
+                    Operand::Refused
+                }
+            };
+            cx.values.insert(&input.name, operand);
+        }
+        cx.function.attrs.insert("num_input", AttrValue::Int(n_inputs));
+        cx
+    }
+
+    /// Names the symbols of an input, and binds them to the shape that is given for it.
+    fn bind_shape(&mut self, input: &ValueInfoProto, given: &Given) {
+        let Some(shape) = input.r#type.as_ref().and_then(|t| t.tensor_type.as_ref()?.shape.as_ref()) else { return };
+        let keys: Vec<Option<String>> = (0..shape.dim.len()).map(|d| symbol_key(input, shape, d)).collect();
+        let name = self.model.names.get(&input.name);
+        let constant = name.and_then(|name| given.known(name)).map(|c| c.shape().to_vec());
+        let stated = given.shapes.iter().find(|(n, _)| Some(n) == name).map(|(_, shape)| shape.clone());
+        let wanted = constant.or(stated).filter(|wanted| wanted.len() == keys.len());
+        for (d, key) in keys.into_iter().enumerate() {
+            let Some(key) = key else { continue };
+            let names = &mut self.names;
+            let dimension =
+                (self.symbols.entry(key)).or_insert_with_key(|key| Dimension { name: names.add(key), extent: None });
+            if let Some(wanted) = &wanted {
+                self.bound.entry(dimension.name.clone()).or_insert(wanted[d]);
+            }
+        }
+    }
+
+    /// The symbols that have values.
+    fn symbol_values(&self) -> BTreeMap<String, i64> {
+        let of = |d: &Dimension| self.bound.get(&d.name).map(|&n| (d.name.clone(), n));
+        self.symbols.values().filter_map(of).collect()
+    }
+
     fn refuse(&mut self, refusal: Refusal, node: String) {
         // The node that caused it has been told.
         if refusal.reason.is_empty() {
@@ -148,23 +204,23 @@ impl<'m> Translator<'m> {
         };
         let mut extents = Vec::new();
         for (d, dim) in shape.dim.iter().enumerate() {
-            extents.push(match (dim.dim_value, dim.dim_param.as_deref()) {
-                (Some(n), _) if n >= 0 => self.function.arena.int(n, DType::Int64),
-                // `?` is the name of no symbol, but an extent that is not known.
-                (_, Some(name)) if name.contains(char::is_alphanumeric) => self.symbol(name.to_owned()),
-                _ => self.symbol(format!("{}_{d}", input.name)),
+            extents.push(match (dim.dim_value, symbol_key(input, shape, d)) {
+                (_, Some(key)) => self.symbol(key),
+                (n, None) => self.function.arena.int(n.unwrap_or(0), DType::Int64),
             });
         }
         Ok(Type::tensor(dtype, extents))
     }
 
-    fn symbol(&mut self, name: String) -> ExprId {
-        if let Some(&known) = self.symbols.get(&name) {
-            return known;
-        }
-        let (_, symbol) = self.function.arena.new_var_expr(self.names.add(&name).as_str(), DType::Int64);
-        self.symbols.insert(name, symbol);
-        symbol
+    fn symbol(&mut self, key: String) -> ExprId {
+        let names = &mut self.names;
+        let dimension =
+            self.symbols.entry(key).or_insert_with_key(|key| Dimension { name: names.add(key), extent: None });
+        let arena = &mut self.function.arena;
+        *dimension.extent.get_or_insert_with(|| match self.bound.get(&dimension.name) {
+            Some(&n) => arena.int(n, DType::Int64),
+            None => arena.new_var_expr(dimension.name.as_str(), DType::Int64).1,
+        })
     }
 
     fn node(&mut self, proto: &'m NodeProto, position: usize) {
@@ -238,6 +294,19 @@ impl<'m> Translator<'m> {
         Ok(value)
     }
 
+    /// The names of the inputs that a value depends on.
+    pub(super) fn inputs_of(&self, v: ValueId) -> Vec<String> {
+        let function = &self.function;
+        let mut open = vec![v];
+        let mut seen = BTreeSet::from([v]);
+        while let Some(v) = open.pop() {
+            let Some(c) = function.order.iter().rev().find(|&&c| function.call(c).result == v) else { continue };
+            open.extend(function.call(*c).inputs().filter(|&v| seen.insert(v)));
+        }
+        let inputs = function.params.iter().take(function.n_inputs()).filter(|p| seen.contains(p));
+        inputs.map(|&p| function.value(p).name.to_string()).collect()
+    }
+
     /// Known integers as a value of the graph.
     fn materialised(&mut self, extents: &Extents) -> Result<ValueId> {
         if let Some(constant) = extents.constant(&self.function.arena) {
@@ -279,5 +348,16 @@ impl<'m> Translator<'m> {
             }
             Operand::Refused => None,
         }
+    }
+}
+
+/// The symbol that an extent of an input is; `None` for a number.
+fn symbol_key(input: &ValueInfoProto, shape: &TensorShapeProto, d: usize) -> Option<String> {
+    let dim = shape.dim.get(d)?;
+    match (dim.dim_value, dim.dim_param.as_deref()) {
+        (Some(n), _) if n >= 0 => None,
+        // `?` is the name of no symbol, but an extent that is not known.
+        (_, Some(name)) if name.contains(char::is_alphanumeric) => Some(name.to_owned()),
+        _ => Some(format!("{}_{d}", input.name)),
     }
 }

@@ -31,7 +31,7 @@ macro_rules! all {
     };
 }
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     same!("Abs", 7, "abs"),
     same!("Acos", 7, "acos"),
     same!("Acosh", 9, "acosh"),

@@ -58,7 +58,7 @@ const fn until(operator: Operator, last: i64) -> Operator {
 }
 
 /// All groups.
-const GROUPS: &[&[Operator]] = &[
+static GROUPS: &[&[Operator]] = &[
     elementwise::OPERATORS,
     reduce::OPERATORS,
     normalize::OPERATORS,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::ir::ExprId;
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     one("Conv", 7, |n| {
         let (x, w) = (n.value(0)?, n.value(1)?);
         let spatial = spatial(n, x)?;

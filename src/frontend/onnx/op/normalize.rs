@@ -3,7 +3,7 @@
 use super::*;
 use crate::ir::DType;
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     many("BatchNormalization", 7, |n| {
         n.ignore("momentum");
         if n.flag("training_mode", false) {

@@ -3,7 +3,7 @@
 use super::nn::{Kernel, Window, spatial};
 use super::*;
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     one("AveragePool", 7, |n| {
         let include = n.flag("count_include_pad", false);
         pool(n, "avg", Some(include))

@@ -19,7 +19,7 @@ macro_rules! reduction {
     };
 }
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     one("ArgMax", 7, |n| extreme_index(n, "argmax")),
     one("ArgMin", 7, |n| extreme_index(n, "argmin")),
     one("CumSum", 11, |n| running(n, "cumsum")),

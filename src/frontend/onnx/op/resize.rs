@@ -3,7 +3,7 @@
 use super::*;
 use crate::ir::ExprId;
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     one("Resize", 10, |n| {
         let is_first = n.version < 11;
         let x = n.value(0)?;

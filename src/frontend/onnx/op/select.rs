@@ -4,7 +4,7 @@ use super::*;
 use crate::graph::Constant;
 use crate::ir::DType;
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     one("Compress", 9, |n| {
         let x = n.value(0)?;
         let chosen = n.known_ints(1)?;

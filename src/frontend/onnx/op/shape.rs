@@ -6,7 +6,7 @@ use super::*;
 use crate::graph::Constant;
 use crate::ir::{DType, ExprId};
 
-pub(super) const OPERATORS: &[Operator] = &[
+pub(super) static OPERATORS: &[Operator] = &[
     one("Concat", 7, |n| {
         let axis = n.int("axis", 0);
         let all = n.values()?;
