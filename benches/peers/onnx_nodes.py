@@ -21,10 +21,16 @@ import numpy as np
 import onnx
 from onnx.backend.test.case.node import collect_testcases
 
+# NumPy 2 transforms in single precision, and so are the expected values of these cases: their error is above the case's tolerance,
+# where exact results are 0.
+ROUNDED = {"test_dft_inverse": 1e-6, "test_dft_inverse_opset19": 1e-6}
+
 
 def identifier(name):
     """The name that tvmr gives to an input."""
     text = re.sub(r"[^A-Za-z0-9]", "_", name)
+    if text in ("R", "T", "I"):
+        return text + "_"
     return text if re.match(r"[A-Za-z_]", text) else "_" + text
 
 
@@ -69,8 +75,9 @@ def run(tvmr, directory, case, inputs, outputs):
         b = np.asarray(b)
         if a.shape != b.shape or a.dtype != b.dtype:
             return "wrong", f"result {i} is {a.dtype} {a.shape}, expected {b.dtype} {b.shape}"
-        if not np.allclose(a, b, rtol=case.rtol, atol=case.atol, equal_nan=True):
-            differ = ~np.isclose(a, b, rtol=case.rtol, atol=case.atol, equal_nan=True)
+        atol = max(case.atol, ROUNDED.get(case.name, 0))
+        if not np.allclose(a, b, rtol=case.rtol, atol=atol, equal_nan=True):
+            differ = ~np.isclose(a, b, rtol=case.rtol, atol=atol, equal_nan=True)
             x, y = a[differ].ravel()[0], b[differ].ravel()[0]
             return "wrong", f"{differ.sum()} of {b.size} elements of result {i} differ, such as {x} from {y}"
     return "pass", ""

@@ -20,7 +20,8 @@ pub(super) fn fold(node: &mut Node<'_, '_>) -> Option<Extents> {
         "Shape" | "Size" => return of_shape(node, name),
         "Identity" | "Cast" | "Gather" | "Concat" | "Slice" | "Squeeze" | "Unsqueeze" | "Reshape" | "Flatten"
         | "Add" | "Sub" | "Mul" | "Div" | "Mod" | "Max" | "Min" | "Neg" | "ReduceProd" | "ReduceSum" | "ReduceMax"
-        | "ReduceMin" | "Equal" | "Less" | "Greater" | "Not" | "Where" | "ConstantOfShape" | "Expand" | "Range" => {}
+        | "ReduceMin" | "Equal" | "Less" | "Greater" | "LessOrEqual" | "GreaterOrEqual" | "And" | "Or" | "Not"
+        | "Where" | "ConstantOfShape" | "Expand" | "Range" => {}
         _ => return None,
     }
     let inputs: Vec<Option<Extents>> = (0..node.n_inputs()).map(|i| node.extents(i)).collect();
@@ -124,7 +125,9 @@ pub(super) fn fold(node: &mut Node<'_, '_>) -> Option<Extents> {
             let shape = if node.int("keepdims", 1) != 0 { vec![1] } else { Vec::new() };
             Extents::new(x.dtype, shape, result.elements)
         }
-        "Equal" | "Less" | "Greater" => combine(node, name, &x, &at(1)?),
+        "Equal" | "Less" | "Greater" | "LessOrEqual" | "GreaterOrEqual" | "And" | "Or" => {
+            combine(node, name, &x, &at(1)?)
+        }
         "Not" => {
             let bits = x.ints(node.arena())?.iter().map(|&v| node.index(i64::from(v == 0))).collect();
             Extents::new(DType::Bool, x.shape, bits)
@@ -238,7 +241,7 @@ fn slice(node: &mut Node<'_, '_>, x: &Extents, inputs: &[Option<Extents>]) -> Op
 /// An elementwise function of two tensors.
 fn combine(node: &mut Node<'_, '_>, name: &str, x: &Extents, y: &Extents) -> Option<Extents> {
     let shape = broadcast(&x.shape, &y.shape)?;
-    let is_predicate = matches!(name, "Equal" | "Less" | "Greater");
+    let is_predicate = matches!(name, "Equal" | "Less" | "Greater" | "LessOrEqual" | "GreaterOrEqual" | "And" | "Or");
     let mut elements = Vec::new();
     for i in positions(&shape) {
         let (a, b) = (x.elements[offset(&i, &x.shape)], y.elements[offset(&i, &y.shape)]);
@@ -256,6 +259,10 @@ fn combine(node: &mut Node<'_, '_>, name: &str, x: &Extents, y: &Extents) -> Opt
                     "Equal" => i64::from(a == b),
                     "Less" => i64::from(a < b),
                     "Greater" => i64::from(a > b),
+                    "LessOrEqual" => i64::from(a <= b),
+                    "GreaterOrEqual" => i64::from(a >= b),
+                    "And" => i64::from(a != 0 && b != 0),
+                    "Or" => i64::from(a != 0 || b != 0),
                     _ => return None,
                 };
                 if x.dtype == DType::Int32 {

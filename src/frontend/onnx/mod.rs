@@ -11,6 +11,7 @@
 //! | [`names`] | names of ONNX as names of Python |
 //! | [`translate`] | from nodes to calls |
 //! | [`node`] | what the translation of an operator is given |
+//! | [`compose`] | calls that many translations are composed of |
 //! | [`given`] | what is known of inputs before that: symbols, shapes, elements |
 //! | [`extents`] | integers that are known while nodes are translated, perhaps symbolic |
 //! | [`fold`] | operators on such integers |
@@ -22,12 +23,15 @@
 //!
 //! It uses `graph`, whose text `script` prints and reads.
 
+mod compose;
 mod extents;
 mod fold;
 mod given;
 mod model;
 mod names;
 mod node;
+#[cfg(test)]
+mod numeric_tests;
 mod op;
 mod proto;
 mod tensor;

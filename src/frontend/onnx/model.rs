@@ -1,6 +1,6 @@
 //! An ONNX file that was read and checked.
 
-use super::proto::{AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto};
+use super::proto::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto};
 use super::{names, tensor, types};
 use crate::diagnostic::Diagnostic;
 use crate::graph::Constant;
@@ -23,6 +23,8 @@ pub(super) const OPSETS: (i64, i64) = (7, 28);
 #[derive(Debug)]
 pub struct Model {
     pub(super) graph: GraphProto,
+    /// Functions of the model, with the versions of their operators.
+    pub(super) functions: Vec<(FunctionProto, BTreeMap<String, i64>)>,
     pub(super) opsets: BTreeMap<String, i64>,
     pub(super) folder: PathBuf,
     /// Names in the graph of values that callers name: inputs and weights, by their names in the file.
@@ -71,11 +73,7 @@ impl Model {
         let Some(graph) = model.graph else {
             return Err(refuse("is no ONNX model: it has no graph".to_owned()));
         };
-        let mut opsets = BTreeMap::new();
-        for set in model.opset_import {
-            let domain = if set.domain == "ai.onnx" { String::new() } else { set.domain };
-            opsets.insert(domain, set.version);
-        }
+        let mut opsets = versions(model.opset_import);
         let (first, last) = OPSETS;
         let version = opsets.get("").copied().unwrap_or(first);
         if !(first..=last).contains(&version) {
@@ -86,19 +84,20 @@ impl Model {
         if !graph.sparse_initializer.is_empty() {
             return Err(refuse("has sparse tensors, which are not supported".to_owned()));
         }
-        if let Some(function) = model.functions.first() {
-            let name = &function.name;
-            return Err(refuse(format!(
-                "has {} functions of its own, such as `{name}`, which are not supported",
-                model.functions.len()
-            ))
-            .help("`onnx.inliner.inline_local_functions` replaces their calls"));
+        let mut functions = Vec::new();
+        for mut function in model.functions {
+            let mut known = versions(std::mem::take(&mut function.opset_import));
+            // Sets that the function does not name are the model's.
+            for (domain, version) in &opsets {
+                known.entry(domain.clone()).or_insert(*version);
+            }
+            functions.push((function, known));
         }
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
             _ => PathBuf::from("."),
         };
-        let mut model = Model { graph, opsets, folder, names: BTreeMap::new(), weights: Vec::new() };
+        let mut model = Model { graph, functions, opsets, folder, names: BTreeMap::new(), weights: Vec::new() };
         model.choose_names();
         Ok(model)
     }
@@ -159,12 +158,25 @@ impl Model {
         tensor::constant(self.tensor(self.weights[i].at).ok_or("has no elements")?, &self.folder)
     }
 
+    /// The name in the graph of the weight that a tensor of the file is.
+    pub(super) fn weight_name(&self, tensor: &TensorProto) -> Option<&str> {
+        // Names in subgraphs and functions may be those of other tensors.
+        let is_it = |w: &&Weight| self.tensor(w.at).is_some_and(|other| std::ptr::eq(other, tensor));
+        self.weights.iter().find(is_it).map(|w| w.name.as_str())
+    }
+
     fn tensor(&self, at: Place) -> Option<&TensorProto> {
         match at {
             Place::Initializer(i) => self.graph.initializer.get(i),
             Place::Node(i) => self.graph.node.get(i).and_then(constant_of),
         }
     }
+}
+
+/// The versions of sets of operators.
+fn versions(sets: Vec<OperatorSetIdProto>) -> BTreeMap<String, i64> {
+    let domain = |set: &OperatorSetIdProto| if set.domain == "ai.onnx" { String::new() } else { set.domain.clone() };
+    sets.iter().map(|set| (domain(set), set.version)).collect()
 }
 
 /// Whether a tensor is a weight rather than a constant.

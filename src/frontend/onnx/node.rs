@@ -2,7 +2,7 @@
 
 use super::extents::{Extents, simplified};
 use super::model::Model;
-use super::proto::{AttributeProto, NodeProto, TensorProto};
+use super::proto::{AttributeProto, GraphProto, NodeProto, TensorProto};
 use super::tensor;
 use super::translate::{Operand, Translator};
 use crate::diagnostic::Span;
@@ -152,7 +152,7 @@ impl<'t, 'm> Node<'t, 'm> {
     }
 
     /// The refusal of an argument that must be known. The inputs that it depends on are noted.
-    fn unknown(&mut self, i: usize) -> Refusal {
+    pub(super) fn unknown(&mut self, i: usize) -> Refusal {
         let inputs = match self.operand(i) {
             Ok(Operand::Value(v)) => self.cx.inputs_of(v),
             _ => Vec::new(),
@@ -206,12 +206,23 @@ impl<'t, 'm> Node<'t, 'm> {
         floats.ok_or_else(|| self.unknown(i))
     }
 
+    /// The elements of an argument, which must be known.
+    pub(super) fn known_constant(&mut self, i: usize) -> Result<Constant> {
+        match self.constant(i) {
+            Some(constant) => Ok(constant),
+            None => Err(self.unknown(i)),
+        }
+    }
+
     // Attributes.
 
     fn attr(&mut self, name: &str) -> Option<&'m AttributeProto> {
         let found = self.proto.attribute.iter().find(|a| a.name == name)?;
         self.read_attrs.insert(&found.name);
-        Some(found)
+        match found.ref_attr_name.as_str() {
+            "" => Some(found),
+            name => self.cx.frames.last()?.attributes.get(name).copied(),
+        }
     }
 
     /// Allows an attribute that changes nothing here.
@@ -253,6 +264,14 @@ impl<'t, 'm> Node<'t, 'm> {
 
     pub(super) fn tensor(&mut self, name: &str) -> Option<&'m TensorProto> {
         self.attr(name)?.t.as_ref()
+    }
+
+    pub(super) fn texts(&mut self, name: &str) -> Option<Vec<String>> {
+        self.attr(name).map(|a| a.strings.iter().map(|s| String::from_utf8_lossy(s).into_owned()).collect())
+    }
+
+    pub(super) fn graph(&mut self, name: &str) -> Option<&'m GraphProto> {
+        self.attr(name)?.g.as_ref()
     }
 
     /// Known elements of an attribute.

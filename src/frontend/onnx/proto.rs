@@ -40,9 +40,24 @@ pub(super) struct FunctionProto {
     /// The name.
     #[prost(string, tag = "1")]
     pub(super) name: String,
+    /// The parameters.
+    #[prost(string, repeated, tag = "4")]
+    pub(super) input: Vec<String>,
+    /// The results.
+    #[prost(string, repeated, tag = "5")]
+    pub(super) output: Vec<String>,
+    /// The calls of operators.
+    #[prost(message, repeated, tag = "7")]
+    pub(super) node: Vec<NodeProto>,
+    /// The versions of the sets of operators.
+    #[prost(message, repeated, tag = "9")]
+    pub(super) opset_import: Vec<OperatorSetIdProto>,
     /// The set of operators that it belongs to.
     #[prost(string, tag = "10")]
     pub(super) domain: String,
+    /// Attributes where calls do not give them.
+    #[prost(message, repeated, tag = "11")]
+    pub(super) attribute_proto: Vec<AttributeProto>,
 }
 
 /// A graph.
@@ -128,6 +143,9 @@ pub(super) struct AttributeProto {
     /// The type, as `AttributeProto.AttributeType`.
     #[prost(int32, tag = "20")]
     pub(super) r#type: i32,
+    /// In functions: the attribute of the call that it is.
+    #[prost(string, tag = "21")]
+    pub(super) ref_attr_name: String,
 }
 
 /// A tensor with known elements.

@@ -7,17 +7,17 @@ use prost::Message;
 use prost::bytes::Bytes;
 use std::path::Path;
 
-fn node(op: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
+pub(super) fn node(op: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
     let all = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect();
     NodeProto { op_type: op.into(), input: all(inputs), output: all(outputs), ..NodeProto::default() }
 }
 
-fn with_int(mut node: NodeProto, name: &str, i: i64) -> NodeProto {
+pub(super) fn with_int(mut node: NodeProto, name: &str, i: i64) -> NodeProto {
     node.attribute.push(AttributeProto { name: name.into(), i, r#type: 2, ..AttributeProto::default() });
     node
 }
 
-fn input(name: &str, dims: &[&str]) -> ValueInfoProto {
+pub(super) fn input(name: &str, dims: &[&str]) -> ValueInfoProto {
     let dim = |d: &&str| match d.parse() {
         Ok(n) => DimensionProto { dim_value: Some(n), dim_param: None },
         Err(_) => DimensionProto { dim_value: None, dim_param: Some((*d).to_owned()) },
@@ -27,7 +27,7 @@ fn input(name: &str, dims: &[&str]) -> ValueInfoProto {
     ValueInfoProto { name: name.into(), r#type: Some(TypeProto { tensor_type }) }
 }
 
-fn ints(name: &str, dims: &[i64], all: &[i64]) -> TensorProto {
+pub(super) fn ints(name: &str, dims: &[i64], all: &[i64]) -> TensorProto {
     let (dims, int64_data) = (dims.to_vec(), all.to_vec());
     TensorProto { name: name.into(), dims, data_type: 7, int64_data, ..TensorProto::default() }
 }
@@ -171,8 +171,8 @@ fn all_problems_are_told_at_once() {
         node
     };
     let nodes = vec![
-        named(node("LSTM", &["x"], &["a"]), "first"),
-        node("LSTM", &["x"], &["b"]),
+        named(node("StringNormalizer", &["x"], &["a"]), "first"),
+        node("StringNormalizer", &["x"], &["b"]),
         // Nothing is told of what follows.
         node("Add", &["a", "b"], &["c"]),
         with_int(node("Relu", &["x"], &["d"]), "slope", 1),
@@ -183,7 +183,7 @@ fn all_problems_are_told_at_once() {
     assert_eq!(
         found,
         [
-            "the operator `LSTM` is not supported (node `first` and 1 other)",
+            "the operator `StringNormalizer` is not supported (node `first` and 1 other)",
             "the attribute `slope` of `Relu` is not supported (node 3)",
             "there is no value `none` (node 4 and 1 other)",
         ]

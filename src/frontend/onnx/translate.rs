@@ -3,15 +3,23 @@
 use super::extents::{self, Extents};
 use super::fold::fold;
 use super::given::{Given, Imported, Unsupported};
-use super::model::{Model, is_large};
+use super::model::Model;
 use super::names::Names;
 use super::node::{Node, Refusal, Result};
-use super::proto::{NodeProto, TensorProto, TensorShapeProto, ValueInfoProto};
+use super::proto::{
+    AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto, TensorShapeProto, ValueInfoProto,
+};
 use super::{op, tensor, types};
 use crate::diagnostic::Diagnostic;
-use crate::graph::{Arg, Function, Output, Type, ValueId, op as operators, pass};
+use crate::graph::{Arg, Function, Output, Type, ValueDef, ValueId, op as operators, pass};
 use crate::ir::{AttrValue, DType, ExprId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Loops that become more calls are refused.
+const MOST_CALLS: usize = 1 << 16;
+
+/// Subgraphs in subgraphs are refused from this depth on.
+const MOST_DEPTH: usize = 16;
 
 /// Values that are not stored as values of the graph until a call reads them.
 #[derive(Clone)]
@@ -30,15 +38,28 @@ pub(super) enum Operand<'m> {
 pub(super) struct Translator<'m> {
     pub model: &'m Model,
     pub function: Function,
-    values: HashMap<&'m str, Operand<'m>>,
+    /// What names stand for: those of the model, then those of the subgraphs that are translated.
+    scopes: Vec<HashMap<&'m str, Operand<'m>>>,
     /// Symbols by the names of dimensions.
     symbols: HashMap<String, Dimension>,
     /// Values of symbols by their names in the graph.
     bound: BTreeMap<String, i64>,
     names: Names,
     problems: Vec<Problem>,
+    /// The calls of the model's functions around the node that is translated.
+    pub frames: Vec<Frame<'m>>,
+    /// The number of subgraphs and functions around it.
+    depth: usize,
     /// The inputs whose elements were missed.
     pub needed: BTreeSet<String>,
+}
+
+/// A call of a function of the model.
+pub(super) struct Frame<'m> {
+    /// The attributes of the call, and those that it leaves out.
+    pub attributes: HashMap<&'m str, &'m AttributeProto>,
+    /// The versions of operators in the function.
+    opsets: &'m BTreeMap<String, i64>,
 }
 
 /// A symbolic dimension.
@@ -116,7 +137,9 @@ impl<'m> Translator<'m> {
         let mut cx = Translator {
             model,
             function: Function::new("main"),
-            values: HashMap::new(),
+            scopes: vec![HashMap::new()],
+            frames: Vec::new(),
+            depth: 0,
             symbols: HashMap::new(),
             bound: given.symbols.clone(),
             names: Names::default(),
@@ -125,10 +148,9 @@ impl<'m> Translator<'m> {
         };
         model.names.values().for_each(|name| _ = cx.names.add(name));
         for tensor in &model.graph.initializer {
-            cx.values.insert(&tensor.name, Operand::Tensor(tensor));
+            cx.define(&tensor.name, Operand::Tensor(tensor));
         }
-        let inputs: Vec<&ValueInfoProto> =
-            model.graph.input.iter().filter(|i| !cx.values.contains_key(i.name.as_str())).collect();
+        let inputs: Vec<&ValueInfoProto> = model.graph.input.iter().filter(|i| cx.operand(&i.name).is_err()).collect();
         for input in &inputs {
             cx.bind_shape(input, given);
         }
@@ -147,7 +169,7 @@ impl<'m> Translator<'m> {
                     Operand::Refused
                 }
             };
-            cx.values.insert(&input.name, operand);
+            cx.define(&input.name, operand);
         }
         cx.function.attrs.insert("num_input", AttrValue::Int(n_inputs));
         cx
@@ -234,13 +256,18 @@ impl<'m> Translator<'m> {
             vec![Operand::Refused; proto.output.len()]
         });
         for (name, result) in proto.output.iter().zip(results) {
-            self.values.insert(name, result);
+            self.define(name, result);
         }
     }
 
     fn results(&mut self, proto: &'m NodeProto) -> Result<Vec<Operand<'m>>> {
         let domain = if proto.domain == "ai.onnx" { "" } else { proto.domain.as_str() };
-        let version = self.model.opsets.get(domain).copied().unwrap_or(1);
+        let is_called = |f: &FunctionProto| f.name == proto.op_type && f.domain == proto.domain;
+        if let Some((function, opsets)) = self.model.functions.iter().find(|(f, _)| is_called(f)) {
+            return self.call(function, opsets, proto);
+        }
+        let opsets = self.frames.last().map_or(&self.model.opsets, |frame| frame.opsets);
+        let version = opsets.get(domain).copied().unwrap_or(1);
         let operator = op::find(domain, &proto.op_type, version)?;
         let mut node = Node::new(self, proto, version);
         for i in 0..node.n_inputs() {
@@ -263,9 +290,83 @@ impl<'m> Translator<'m> {
         Ok(results)
     }
 
+    fn define(&mut self, name: &'m str, operand: Operand<'m>) {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.insert(name, operand);
+        }
+    }
+
+    /// The results of a subgraph on these arguments. Its nodes read values of the graphs around it by their names.
+    pub(super) fn inline(&mut self, graph: &'m GraphProto, args: Vec<Operand<'m>>) -> Result<Vec<Operand<'m>>> {
+        if graph.input.len() != args.len() {
+            let (expected, found) = (graph.input.len(), args.len());
+            return Err(Refusal::from(format!("the graph `{}` takes {expected} inputs, found {found}", graph.name)));
+        }
+        let mut scope: HashMap<&str, Operand<'m>> = HashMap::new();
+        scope.extend(graph.initializer.iter().map(|t| (t.name.as_str(), Operand::Tensor(t))));
+        scope.extend(graph.input.iter().map(|i| i.name.as_str()).zip(args));
+        self.scoped(scope, &graph.node, graph.output.iter().map(|o| o.name.as_str()))
+    }
+
+    /// The results of a call of a function of the model.
+    fn call(
+        &mut self,
+        function: &'m FunctionProto,
+        opsets: &'m BTreeMap<String, i64>,
+        proto: &'m NodeProto,
+    ) -> Result<Vec<Operand<'m>>> {
+        let mut attributes: HashMap<&str, &AttributeProto> = HashMap::new();
+        attributes.extend(function.attribute_proto.iter().map(|a| (a.name.as_str(), a)));
+        for attribute in &proto.attribute {
+            let known = match attribute.ref_attr_name.as_str() {
+                "" => Some(attribute),
+                name => self.frames.last().and_then(|frame| frame.attributes.get(name).copied()),
+            };
+            attributes.extend(known.map(|known| (attribute.name.as_str(), known)));
+        }
+        let mut scope: HashMap<&str, Operand<'m>> = HashMap::new();
+        for (name, argument) in function.input.iter().zip(&proto.input).filter(|(_, argument)| !argument.is_empty()) {
+            scope.insert(name, self.operand(argument)?);
+        }
+        self.frames.push(Frame { attributes, opsets });
+        let results = self.scoped(scope, &function.node, function.output.iter().map(String::as_str));
+        self.frames.pop();
+        results
+    }
+
+    /// The results of nodes with names of their own.
+    fn scoped(
+        &mut self,
+        scope: HashMap<&'m str, Operand<'m>>,
+        nodes: &'m [NodeProto],
+        outputs: impl Iterator<Item = &'m str>,
+    ) -> Result<Vec<Operand<'m>>> {
+        if self.depth == MOST_DEPTH {
+            return Err(Refusal::from(format!("subgraphs and functions are nested more than {MOST_DEPTH} times")));
+        }
+        if self.function.order.len() > MOST_CALLS {
+            return Err(Refusal::from(format!("loops become more than {MOST_CALLS} operators")));
+        }
+        self.scopes.push(scope);
+        self.depth += 1;
+        for (i, node) in nodes.iter().enumerate() {
+            self.node(node, i);
+        }
+        let results: Result<Vec<Operand<'m>>> = outputs
+            .map(|output| match self.operand(output)? {
+                // Names end with their scope.
+                Operand::Tensor(tensor) => Ok(Operand::Value(self.value_of(output, Operand::Tensor(tensor))?)),
+                other => Ok(other),
+            })
+            .collect();
+        self.depth -= 1;
+        self.scopes.pop();
+        results
+    }
+
     /// What a name stands for.
     pub(super) fn operand(&self, name: &str) -> Result<Operand<'m>> {
-        match self.values.get(name) {
+        match self.scopes.iter().rev().find_map(|scope| scope.get(name)) {
             Some(operand) => Ok(operand.clone()),
             None => Err(Refusal::from(format!("there is no value `{name}`"))),
         }
@@ -276,11 +377,11 @@ impl<'m> Translator<'m> {
         let value = match operand {
             Operand::Value(v) => return Ok(v),
             Operand::Refused => return Err(Refusal::from(String::new())),
-            Operand::Tensor(tensor) if is_large(tensor) => {
+            Operand::Tensor(tensor) if self.model.weight_name(tensor).is_some() => {
                 let failed = |why| Refusal::from(format!("the tensor `{name}` {why}"));
                 let (dtype, shape) = tensor::header(tensor).map_err(failed)?;
                 let shape = shape.iter().map(|&n| self.function.arena.int(n, DType::Int64)).collect();
-                let name = self.model.names.get(name).map_or(name, String::as_str);
+                let name = self.model.weight_name(tensor).unwrap_or(name);
                 self.function.add_param(name, Type::tensor(dtype, shape))
             }
             Operand::Tensor(tensor) => {
@@ -290,7 +391,10 @@ impl<'m> Translator<'m> {
             }
             Operand::Extents(extents) => self.materialised(&extents)?,
         };
-        self.values.insert(name, Operand::Value(value));
+        // It is one value for all that read it.
+        if let Some(known) = self.scopes.iter_mut().rev().find_map(|scope| scope.get_mut(name)) {
+            *known = Operand::Value(value);
+        }
         Ok(value)
     }
 
@@ -300,8 +404,9 @@ impl<'m> Translator<'m> {
         let mut open = vec![v];
         let mut seen = BTreeSet::from([v]);
         while let Some(v) = open.pop() {
-            let Some(c) = function.order.iter().rev().find(|&&c| function.call(c).result == v) else { continue };
-            open.extend(function.call(*c).inputs().filter(|&v| seen.insert(v)));
+            if let ValueDef::Call(c) = function.value(v).def {
+                open.extend(function.call(c).inputs().filter(|&v| seen.insert(v)));
+            }
         }
         let inputs = function.params.iter().take(function.n_inputs()).filter(|p| seen.contains(p));
         inputs.map(|&p| function.value(p).name.to_string()).collect()

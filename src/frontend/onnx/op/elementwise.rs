@@ -106,12 +106,14 @@ pub(super) static OPERATORS: &[Operator] = &[
     two!("Div", 7, "divide"),
     many("Dropout", 7, |n| {
         let x = n.value(0)?;
-        n.ignore("ratio");
+        let mut ratio = n.float("ratio", 0.5);
         n.ignore("seed");
+        let is_training = n.has(2) && n.known_ints(2)?.first() != Some(&0);
         if n.has(1) {
             n.operand(1)?;
+            ratio = if is_training { n.known_floats(1)?.first().copied().unwrap_or(ratio) } else { ratio };
         }
-        if n.has(2) && n.known_ints(2)?.first() != Some(&0) {
+        if is_training && ratio != 0.0 {
             return n.fail("`Dropout` in training is not supported");
         }
         let mut results = vec![Operand::Value(x)];
@@ -232,7 +234,14 @@ pub(super) static OPERATORS: &[Operator] = &[
         let x = n.value(0)?;
         if n.dtype(x)?.is_float() { n.unary("nn.relu", x) } else { n.with_number("maximum", x, 0.0) }
     }),
-    same!("Round", 11, "round"),
+    one("Round", 11, |n| {
+        let mut x = n.value(0)?;
+        // Quantisation is written so: its quotient must be rounded once.
+        if let Some((a, b)) = n.quotient_of(x) {
+            x = n.exact_quotient(a, b)?;
+        }
+        n.unary("round", x)
+    }),
     one("Selu", 7, |n| {
         let x = n.value(0)?;
         let alpha = n.float("alpha", 1.673_263_192_176_818_8);
@@ -295,13 +304,13 @@ fn fold_all(n: &mut Node<'_, '_>, op: &str) -> Result<ValueId> {
     all.try_fold(first, |x, y| n.binary(op, x, y))
 }
 
-fn exp_less_one(n: &mut Node<'_, '_>, x: ValueId) -> Result<ValueId> {
+pub(super) fn exp_less_one(n: &mut Node<'_, '_>, x: ValueId) -> Result<ValueId> {
     let e = n.unary("exp", x)?;
     n.with_number("subtract", e, 1.0)
 }
 
 /// log(1 + exp(-|x|)) + max(x, 0), which does not overflow.
-fn softplus(n: &mut Node<'_, '_>, x: ValueId) -> Result<ValueId> {
+pub(super) fn softplus(n: &mut Node<'_, '_>, x: ValueId) -> Result<ValueId> {
     let a = n.unary("abs", x)?;
     let a = n.unary("negative", a)?;
     let e = n.unary("exp", a)?;
@@ -311,7 +320,7 @@ fn softplus(n: &mut Node<'_, '_>, x: ValueId) -> Result<ValueId> {
     n.binary("add", l, positive)
 }
 
-fn hard_sigmoid(n: &mut Node<'_, '_>, x: ValueId, alpha: f64, beta: f64) -> Result<ValueId> {
+pub(super) fn hard_sigmoid(n: &mut Node<'_, '_>, x: ValueId, alpha: f64, beta: f64) -> Result<ValueId> {
     let y = n.with_number("multiply", x, alpha)?;
     let y = n.with_number("add", y, beta)?;
     let y = n.with_number("maximum", y, 0.0)?;

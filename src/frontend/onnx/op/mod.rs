@@ -3,14 +3,25 @@
 //! A translation reads the arguments and attributes of a [`Node`] and adds calls of relax's operators. What it does not read is
 //! refused, so an attribute that a later version adds is no silent mistake.
 
+mod attention;
+mod control;
 mod elementwise;
+mod known;
+mod loss;
+mod microsoft;
 mod nn;
 mod normalize;
 mod pool;
+mod quantize;
+mod recurrent;
 mod reduce;
+mod resample;
 mod resize;
 mod select;
 mod shape;
+mod signal;
+mod training;
+mod vision;
 
 use super::model::OPSETS;
 use super::node::{Node, Refusal, Result, flag, float, int, ints, text};
@@ -67,6 +78,17 @@ static GROUPS: &[&[Operator]] = &[
     resize::OPERATORS,
     shape::OPERATORS,
     select::OPERATORS,
+    loss::OPERATORS,
+    attention::OPERATORS,
+    control::OPERATORS,
+    quantize::OPERATORS,
+    recurrent::OPERATORS,
+    signal::OPERATORS,
+    vision::OPERATORS,
+    known::OPERATORS,
+    training::OPERATORS,
+    microsoft::OPERATORS,
+    quantize::FUSED,
 ];
 
 /// The operator of a name in a version of its set.
@@ -106,7 +128,10 @@ mod tests {
                 (first, last) if first == OPSETS.0 => format!(" to {last}"),
                 (first, last) => format!(" {first} to {last}"),
             };
-            names.push(format!("`{}`{versions}", op.name));
+            names.push(match op.domain {
+                "" => format!("`{}`{versions}", op.name),
+                domain => format!("`{domain}.{}`", op.name),
+            });
         }
         let mut text = String::new();
         let mut line = String::new();
@@ -140,7 +165,8 @@ mod tests {
     fn versions_of_an_operator_do_not_overlap() {
         let all: Vec<&Operator> = GROUPS.iter().flat_map(|g| g.iter()).collect();
         for (i, a) in all.iter().enumerate() {
-            assert!(a.versions.0 <= a.versions.1 && a.versions.0 >= OPSETS.0, "`{}`", a.name);
+            let first = if a.domain.is_empty() { OPSETS.0 } else { 1 };
+            assert!(a.versions.0 <= a.versions.1 && a.versions.0 >= first, "`{}`", a.name);
             for b in &all[..i] {
                 let apart = a.versions.1 < b.versions.0 || b.versions.1 < a.versions.0;
                 assert!((a.domain, a.name) != (b.domain, b.name) || apart, "`{}`", a.name);

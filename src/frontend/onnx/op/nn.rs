@@ -7,19 +7,7 @@ pub(super) static OPERATORS: &[Operator] = &[
     one("Conv", 7, |n| {
         let (x, w) = (n.value(0)?, n.value(1)?);
         let spatial = spatial(n, x)?;
-        let window = Window::of(n, x, Kernel::Of(w), spatial)?;
-        let groups = n.int("group", 1);
-        let y = n.call(
-            ["nn.conv1d", "nn.conv2d", "nn.conv3d"][spatial - 1],
-            vec![
-                ("data", Arg::Value(x)),
-                ("weight", Arg::Value(w)),
-                ("strides", ints(&window.strides)),
-                ("padding", ints(&window.pads)),
-                ("dilation", ints(&window.dilations)),
-                ("groups", int(groups)),
-            ],
-        )?;
+        let y = convolution(n, x, w, spatial)?;
         with_bias(n, y, 2, spatial)
     }),
     one("ConvTranspose", 7, |n| {
@@ -101,7 +89,7 @@ pub(super) static OPERATORS: &[Operator] = &[
             b = n.permute(b, &[1, 0])?;
         }
         let (alpha, beta) = (n.float("alpha", 1.0), n.float("beta", 1.0));
-        let mut y = n.binary_matmul(a, b)?;
+        let mut y = n.matmul(a, b)?;
         if alpha != 1.0 {
             y = n.with_number("multiply", y, alpha)?;
         }
@@ -117,14 +105,25 @@ pub(super) static OPERATORS: &[Operator] = &[
     }),
     one("MatMul", 7, |n| {
         let (a, b) = (n.value(0)?, n.value(1)?);
-        n.binary_matmul(a, b)
+        n.matmul(a, b)
     }),
 ];
 
-impl Node<'_, '_> {
-    fn binary_matmul(&mut self, a: ValueId, b: ValueId) -> Result<ValueId> {
-        self.call("matmul", vec![("x1", Arg::Value(a)), ("x2", Arg::Value(b))])
-    }
+/// A convolution by the attributes of the node.
+pub(super) fn convolution(n: &mut Node<'_, '_>, x: ValueId, w: ValueId, spatial: usize) -> Result<ValueId> {
+    let window = Window::of(n, x, Kernel::Of(w), spatial)?;
+    let groups = n.int("group", 1);
+    n.call(
+        ["nn.conv1d", "nn.conv2d", "nn.conv3d"][spatial - 1],
+        vec![
+            ("data", Arg::Value(x)),
+            ("weight", Arg::Value(w)),
+            ("strides", ints(&window.strides)),
+            ("padding", ints(&window.pads)),
+            ("dilation", ints(&window.dilations)),
+            ("groups", int(groups)),
+        ],
+    )
 }
 
 /// The number of spatial dimensions.

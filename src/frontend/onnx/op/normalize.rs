@@ -5,9 +5,9 @@ use crate::ir::DType;
 
 pub(super) static OPERATORS: &[Operator] = &[
     many("BatchNormalization", 7, |n| {
-        n.ignore("momentum");
+        let momentum = n.float("momentum", 0.9);
         if n.flag("training_mode", false) {
-            return n.fail("`BatchNormalization` in training is not supported");
+            return batch_norm_in_training(n, momentum);
         }
         if n.version < 9 && !n.flag("spatial", true) {
             return n.fail("`BatchNormalization` with `spatial=0` is not supported");
@@ -189,6 +189,37 @@ pub(super) static OPERATORS: &[Operator] = &[
         by_rows(n, |n, x, axis| n.call("nn.softmax", vec![("data", Arg::Value(x)), ("axis", int(axis))]))
     }),
 ];
+
+/// Normalisation by the mean and variance of the batch, which are mixed into the running ones.
+fn batch_norm_in_training<'m>(n: &mut Node<'_, 'm>, momentum: f64) -> Result<Vec<Operand<'m>>> {
+    let epsilon = n.float("epsilon", 1e-5);
+    let x = n.value(0)?;
+    let rank = n.rank(x)?;
+    let axes: Vec<i64> = (0..rank as i64).filter(|&d| d != 1).collect();
+    let mean = n.reduce("mean", x, &axes, true)?;
+    let apart = n.binary("subtract", x, mean)?;
+    let square = n.binary("multiply", apart, apart)?;
+    let variance = n.reduce("mean", square, &axes, true)?;
+    let deviation = n.with_number("add", variance, epsilon)?;
+    let deviation = n.unary("sqrt", deviation)?;
+    let mut y = n.binary("divide", apart, deviation)?;
+    let mut along = vec![1; rank];
+    along[1] = -1;
+    for (i, op) in [(1, "multiply"), (2, "add")] {
+        let v = n.value(i)?;
+        let v = n.reshape_to(v, &along)?;
+        y = n.binary(op, y, v)?;
+    }
+    let mut results = vec![Operand::Value(y)];
+    for (i, new) in [(3, mean), (4, variance)] {
+        let old = n.value(i)?;
+        let shape = n.shape(old)?;
+        let new = n.reshape(new, shape)?;
+        let (old, new) = (n.with_number("multiply", old, momentum)?, n.with_number("multiply", new, 1.0 - momentum)?);
+        results.push(Operand::Value(n.binary("add", old, new)?));
+    }
+    Ok(results)
+}
 
 /// A function along an axis. Before version 13 the axis and those behind it count as one.
 fn by_rows(n: &mut Node<'_, '_>, f: fn(&mut Node<'_, '_>, ValueId, i64) -> Result<ValueId>) -> Result<ValueId> {

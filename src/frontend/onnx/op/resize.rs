@@ -1,67 +1,11 @@
 //! Images of another size.
 
+use super::resample::{Axis, Sampling, resample};
 use super::*;
 use crate::ir::ExprId;
 
 pub(super) static OPERATORS: &[Operator] = &[
-    one("Resize", 10, |n| {
-        let is_first = n.version < 11;
-        let x = n.value(0)?;
-        let rank = n.rank(x)?;
-        let (scales_at, sizes_at) = if is_first { (1, 3) } else { (2, 3) };
-        let mode = n.text("mode", "nearest");
-        let transformation =
-            if is_first { "asymmetric".to_owned() } else { n.text("coordinate_transformation_mode", "half_pixel") };
-        let nearest = if is_first { "floor".to_owned() } else { n.text("nearest_mode", "round_prefer_floor") };
-        let cubic = n.float("cubic_coeff_a", -0.75);
-        let exclude = n.flag("exclude_outside", false);
-        let outside = n.float("extrapolation_value", 0.0);
-        if n.flag("antialias", false) {
-            return n.fail("`Resize` with `antialias` is not supported");
-        }
-        if n.text("keep_aspect_ratio_policy", "stretch") != "stretch" {
-            return n.fail("`Resize` with `keep_aspect_ratio_policy` is not supported");
-        }
-        let axes = match n.ints("axes") {
-            Some(axes) => axes.iter().map(|&a| n.axis(a, rank)).collect::<Result<Vec<_>>>()?,
-            None => (0..rank).collect(),
-        };
-        if transformation == "tf_crop_and_resize" {
-            return n.fail("`Resize` with `tf_crop_and_resize` is not supported");
-        }
-        if !is_first && n.has(1) {
-            // Regions count for cropping alone.
-            n.operand(1)?;
-        }
-        let shape = n.shape(x)?;
-        let mut wanted = shape.clone();
-        if !is_first && n.has(sizes_at) {
-            let sizes = n.known_extents(sizes_at)?;
-            if n.has(scales_at) {
-                n.operand(scales_at)?;
-            }
-            if sizes.len() != axes.len() {
-                return n.fail(format!("`Resize` has {} sizes, expected {}", sizes.len(), axes.len()));
-            }
-            for (&d, size) in axes.iter().zip(sizes) {
-                wanted[d] = size;
-            }
-        } else {
-            let scales = n.known_floats(scales_at)?;
-            scaled(n, &shape, &mut wanted, &axes, &scales, &transformation)?;
-        }
-        let method = match mode.as_str() {
-            "nearest" => "nearest_neighbor",
-            "linear" => "linear",
-            "cubic" => "cubic",
-            other => return n.fail(format!("`Resize` has the mode `{other}`")),
-        };
-        if transformation == "half_pixel_symmetric" {
-            return n.fail("`Resize` with `half_pixel_symmetric` is not supported");
-        }
-        let how = How { method, transformation: &transformation, nearest: &nearest, cubic, exclude, outside };
-        resized(n, x, &shape, wanted, &how)
-    }),
+    one("Resize", 10, resize),
     until(
         one("Upsample", 7, |n| {
             let x = n.value(0)?;
@@ -75,7 +19,7 @@ pub(super) static OPERATORS: &[Operator] = &[
             let method = if mode == "nearest" { "nearest_neighbor" } else { "linear" };
             let axes: Vec<usize> = (0..shape.len()).collect();
             let mut wanted = shape.clone();
-            scaled(n, &shape, &mut wanted, &axes, &scales, "asymmetric")?;
+            scaled(n, &shape, &mut wanted, &axes, &scales, &[])?;
             let how = How {
                 method,
                 transformation: "asymmetric",
@@ -90,6 +34,115 @@ pub(super) static OPERATORS: &[Operator] = &[
     ),
 ];
 
+fn resize(n: &mut Node<'_, '_>) -> Result<ValueId> {
+    let is_first = n.version < 11;
+    let x = n.value(0)?;
+    let rank = n.rank(x)?;
+    let (scales_at, sizes_at) = if is_first { (1, 3) } else { (2, 3) };
+    let mode = n.text("mode", "nearest");
+    let transformation =
+        if is_first { "asymmetric".to_owned() } else { n.text("coordinate_transformation_mode", "half_pixel") };
+    let nearest = if is_first { "floor".to_owned() } else { n.text("nearest_mode", "round_prefer_floor") };
+    let (cubic, excludes) = (n.float("cubic_coeff_a", -0.75), n.flag("exclude_outside", false));
+    let (outside, antialias) = (n.float("extrapolation_value", 0.0), n.flag("antialias", false));
+    let policy = n.text("keep_aspect_ratio_policy", "stretch");
+    let axes = match n.ints("axes") {
+        Some(axes) => axes.iter().map(|&a| n.axis(a, rank)).collect::<Result<Vec<_>>>()?,
+        None => (0..rank).collect(),
+    };
+    let is_region = transformation == "tf_crop_and_resize";
+    let regions = if is_region { n.known_floats(1)? } else { Vec::new() };
+    if is_region && regions.len() != 2 * axes.len() {
+        return n.fail(format!("`Resize` has a region of {} numbers, expected {}", regions.len(), 2 * axes.len()));
+    }
+    if !is_first && n.has(1) {
+        // Regions count for cropping alone.
+        n.operand(1)?;
+    }
+    let method = match mode.as_str() {
+        "nearest" => "nearest_neighbor",
+        "linear" => "linear",
+        "cubic" => "cubic",
+        other => return n.fail(format!("`Resize` has the mode `{other}`")),
+    };
+    let shape = n.shape(x)?;
+    let mut wanted = shape.clone();
+    let mut scales: Option<Vec<f64>> = None;
+    if !is_first && n.has(sizes_at) {
+        if n.has(scales_at) {
+            n.operand(scales_at)?;
+        }
+        let sizes = n.known_extents(sizes_at)?;
+        if sizes.len() != axes.len() {
+            return n.fail(format!("`Resize` has {} sizes, expected {}", sizes.len(), axes.len()));
+        }
+        for (&d, &size) in axes.iter().zip(&sizes) {
+            wanted[d] = size;
+        }
+        if policy != "stretch" {
+            let extents = n.known_shape(x)?;
+            let sizes = n.known_ints(sizes_at)?;
+            let ratios = axes.iter().zip(&sizes).map(|(&d, &size)| size as f64 / extents[d] as f64);
+            let ratio = match policy.as_str() {
+                "not_larger" => ratios.fold(f64::INFINITY, f64::min),
+                "not_smaller" => ratios.fold(0.0, f64::max),
+                other => return n.fail(format!("`Resize` has the policy `{other}`")),
+            };
+            for &d in &axes {
+                wanted[d] = n.index((ratio * extents[d] as f64 + 0.5).floor() as i64);
+            }
+            scales = Some(vec![ratio; axes.len()]);
+        }
+    } else {
+        let given = n.known_floats(scales_at)?;
+        scaled(n, &shape, &mut wanted, &axes, &given, &regions)?;
+        scales = Some(given);
+    }
+    // relax has the ratio of the extents for the scale, and no filters and regions.
+    let exact =
+        |n: &mut Node<'_, '_>, d: usize, scale: f64| match (n.arena().as_int(shape[d]), n.arena().as_int(wanted[d])) {
+            (Some(from), Some(to)) => from as f64 * scale == to as f64,
+            _ => true,
+        };
+    let are_exact = match &scales {
+        Some(scales) => axes.iter().zip(scales).all(|(&d, &scale)| exact(n, d, scale)),
+        None => true,
+    };
+    let first = (0..rank).find(|&d| wanted[d] != shape[d]).unwrap_or(rank);
+    let is_known = are_exact
+        && !(antialias && method != "nearest_neighbor")
+        && !is_region
+        && transformation != "half_pixel_symmetric"
+        && rank - first <= if method == "cubic" { 2 } else { 3 };
+    if is_known {
+        let how = How { method, transformation: &transformation, nearest: &nearest, cubic, exclude: excludes, outside };
+        return resized(n, x, &shape, wanted, &how);
+    }
+    let how = Sampling {
+        mode: &mode,
+        transformation: &transformation,
+        nearest: &nearest,
+        cubic,
+        excludes,
+        antialias,
+        outside,
+    };
+    let extents = n.known_shape(x)?;
+    let mut resized = Vec::new();
+    for (i, &axis) in axes.iter().enumerate() {
+        let Some(result) = n.arena().as_int(wanted[axis]) else {
+            return n.fail("`Resize` by these attributes needs sizes that are numbers");
+        };
+        let scale = scales.as_ref().map_or(result as f64 / extents[axis] as f64, |scales| scales[i]);
+        let region = if is_region { (regions[i], regions[axes.len() + i]) } else { (0.0, 1.0) };
+        let is_changed = result != extents[axis] || scale != 1.0 || region != (0.0, 1.0);
+        if is_changed || is_region {
+            resized.push(Axis { axis, extent: extents[axis], result, scale, region });
+        }
+    }
+    resample(n, x, &resized, &how)
+}
+
 struct How<'a> {
     method: &'a str,
     transformation: &'a str,
@@ -99,45 +152,39 @@ struct How<'a> {
     outside: f64,
 }
 
-/// The extents times the scales.
+/// The extents times the scales, and times the shares that regions are.
 fn scaled(
     n: &mut Node<'_, '_>,
     shape: &[ExprId],
     wanted: &mut [ExprId],
     axes: &[usize],
     scales: &[f64],
-    transformation: &str,
+    regions: &[f64],
 ) -> Result<()> {
     if scales.len() != axes.len() {
         return n.fail(format!("`{}` has {} scales, expected {}", n.op_type(), scales.len(), axes.len()));
     }
-    for (&d, &scale) in axes.iter().zip(scales) {
-        if scale == 1.0 {
+    for (i, (&d, &scale)) in axes.iter().zip(scales).enumerate() {
+        let share = match regions {
+            [] => 1.0,
+            all => all[axes.len() + i] - all[i],
+        };
+        if scale == 1.0 && share == 1.0 {
             continue;
         }
-        if !(scale > 0.0 && scale < 1e6) {
+        if !(scale > 0.0 && scale < 1e6 && share.abs() < 1e6) {
             return n.fail(format!("`{}` has the scale {scale}", n.op_type()));
         }
         wanted[d] = match n.arena().as_int(shape[d]) {
-            Some(extent) => {
-                let exact = extent as f64 * scale;
-                // Positions follow from the scale, and relax has the ratio of the extents.
-                if exact.fract() != 0.0 && transformation != "align_corners" {
-                    return n.fail(format!(
-                        "`{}` of {extent} elements by {scale}, which gives no whole number, is not supported",
-                        n.op_type()
-                    ));
-                }
-                n.index(exact.floor() as i64)
-            }
-            None if scale.fract() == 0.0 => {
+            Some(extent) => n.index((extent as f64 * share * scale).floor().max(0.0) as i64),
+            None if scale.fract() == 0.0 && share == 1.0 => {
                 let factor = n.index(scale as i64);
                 n.arena().mul(shape[d], factor)
             }
             None => {
                 return Err(Refusal {
                     reason: format!("`{}` of a symbolic size by {scale} is not supported", n.op_type()),
-                    help: Some("make the size a number in the model".to_owned()),
+                    help: Some("give sizes by `--shape` or `--bind`".to_owned()),
                 });
             }
         };

@@ -65,17 +65,11 @@ pub(super) static OPERATORS: &[Operator] = &[
         ];
         n.call("image.grid_sample", args)
     }),
-    one("NonZero", 9, |n| {
-        let x = n.value(0)?;
-        n.call("nonzero", vec![("x", Arg::Value(x))])
-    }),
     one("OneHot", 9, |n| {
         let indices = n.value(0)?;
-        let (depth, values) = (n.known_floats(1)?, n.constant(2));
+        let (depth, values) = (n.known_floats(1)?, n.known_constant(2)?);
         let axis = n.int("axis", -1);
-        let (Some(&depth), Some(values)) = (depth.first(), values) else {
-            return n.fail("the values of `OneHot` must be known");
-        };
+        let Some(&depth) = depth.first() else { return n.fail("`OneHot` lacks its depth") };
         let (Some(off), Some(on)) = (values.float(0), values.float(1)) else {
             return n.fail("`OneHot` lacks its values");
         };
@@ -88,9 +82,7 @@ pub(super) static OPERATORS: &[Operator] = &[
         let is_negative = n.binary("less", indices, zero)?;
         let indices = n.select(is_negative, moved, indices)?;
         let dtype = values.dtype();
-        let mut number = |v: f64| {
-            if dtype.is_float() { n.arena().float(v, dtype) } else { n.arena().int(v as i64, dtype) }
-        };
+        let mut number = |v: f64| if dtype.is_float() { n.arena().float(v, dtype) } else { n.index(v as i64) };
         let (on, off) = (number(on), number(off));
         let args = vec![
             ("indices", Arg::Value(indices)),
@@ -99,7 +91,8 @@ pub(super) static OPERATORS: &[Operator] = &[
             ("depth", int(depth)),
             ("axis", int(axis)),
         ];
-        n.call("one_hot", args)
+        let y = n.call("one_hot", args)?;
+        n.cast(y, dtype)
     }),
     one("ReverseSequence", 10, |n| {
         let (x, lengths) = (n.value(0)?, n.value(1)?);

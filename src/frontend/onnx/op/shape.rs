@@ -243,9 +243,7 @@ pub(super) static OPERATORS: &[Operator] = &[
     }),
     one("SpaceToDepth", 7, |n| {
         let (x, block) = (n.value(0)?, n.int("blocksize", 1));
-        if n.text("mode", "DCR") != "DCR" {
-            return n.fail("`SpaceToDepth` with another mode than `DCR` is not supported");
-        }
+        let mode = n.text("mode", "DCR");
         let shape = n.known_shape(x)?;
         let ([batch, channels, height, width], true) = (&shape[..], block > 0) else {
             return n.fail("`SpaceToDepth` needs 4 dimensions");
@@ -253,7 +251,8 @@ pub(super) static OPERATORS: &[Operator] = &[
         let (height, width) = (height / block, width / block);
         let parts = [*batch, *channels, height, block, width, block].map(|v| n.index(v)).to_vec();
         let x = n.reshape(x, parts)?;
-        let x = n.permute(x, &[0, 3, 5, 1, 2, 4])?;
+        let order = if mode == "CRD" { [0, 1, 3, 5, 2, 4] } else { [0, 3, 5, 1, 2, 4] };
+        let x = n.permute(x, &order)?;
         let shape = [*batch, channels * block * block, height, width].map(|v| n.index(v)).to_vec();
         n.reshape(x, shape)
     }),
@@ -333,14 +332,6 @@ impl Node<'_, '_> {
                 help: Some("make the sizes numbers in the model".to_owned()),
             }),
         }
-    }
-
-    fn product(&mut self, shape: &[ExprId]) -> ExprId {
-        let mut product = self.index(1);
-        for &e in shape {
-            product = self.arena().mul(product, e);
-        }
-        simplified(self.arena(), product)
     }
 }
 

@@ -1,0 +1,423 @@
+//! Operators that ONNX Runtime writes into optimised models (`com.microsoft`).
+
+use super::elementwise::hard_sigmoid;
+use super::nn::{convolution, spatial};
+use super::*;
+use crate::ir::{DType, ExprId};
+
+/// An operator of `com.microsoft`.
+const fn fused(name: &'static str, rule: for<'m> fn(&mut Node<'_, 'm>) -> Result<Vec<Operand<'m>>>) -> Operator {
+    Operator { domain: "com.microsoft", name, versions: (1, 1), rule: Rule::Many(rule) }
+}
+
+/// An operator of `com.microsoft` with one result.
+const fn plain(name: &'static str, rule: fn(&mut Node<'_, '_>) -> Result<ValueId>) -> Operator {
+    Operator { domain: "com.microsoft", name, versions: (1, 1), rule: Rule::One(rule) }
+}
+
+pub(super) static OPERATORS: &[Operator] = &[
+    fused("Attention", attention),
+    plain("BiasGelu", |n| {
+        let (x, bias) = (n.value(0)?, n.value(1)?);
+        let x = n.binary("add", x, bias)?;
+        n.unary("nn.gelu", x)
+    }),
+    fused("EmbedLayerNormalization", embed),
+    plain("FastGelu", |n| {
+        let mut x = n.value(0)?;
+        if let Some(bias) = n.opt_value(1)? {
+            x = n.binary("add", x, bias)?;
+        }
+        n.unary("nn.gelu_tanh", x)
+    }),
+    plain("FusedConv", |n| {
+        let (x, w) = (n.value(0)?, n.value(1)?);
+        let spatial = spatial(n, x)?;
+        let mut y = convolution(n, x, w, spatial)?;
+        if let Some(bias) = n.opt_value(2)? {
+            let shape = vec![-1; 1].into_iter().chain(vec![1; spatial]).collect::<Vec<_>>();
+            let bias = n.reshape_to(bias, &shape)?;
+            y = n.binary("add", y, bias)?;
+        }
+        if let Some(other) = n.opt_value(3)? {
+            y = n.binary("add", y, other)?;
+        }
+        let numbers: Vec<f64> = n.floats("activation_params").unwrap_or_default().iter().map(|&v| v.into()).collect();
+        let number = |i: usize, default: f64| numbers.get(i).copied().unwrap_or(default);
+        match n.text("activation", "").as_str() {
+            "" => Ok(y),
+            "Relu" => n.unary("nn.relu", y),
+            "Sigmoid" => n.unary("sigmoid", y),
+            "Tanh" => n.unary("tanh", y),
+            "LeakyRelu" => n.call("nn.leakyrelu", vec![("data", Arg::Value(y)), ("alpha", float(number(0, 0.01)))]),
+            "Clip" => {
+                y = n.with_number("maximum", y, number(0, f64::from(f32::MIN)))?;
+                n.with_number("minimum", y, number(1, f64::from(f32::MAX)))
+            }
+            "HardSigmoid" => hard_sigmoid(n, y, number(0, 0.2), number(1, 0.5)),
+            other => n.fail(format!("`FusedConv` has the activation `{other}`")),
+        }
+    }),
+    plain("FusedMatMul", |n| {
+        let (mut a, mut b, alpha) = (n.value(0)?, n.value(1)?, n.float("alpha", 1.0));
+        if n.flag("transBatchA", false) || n.flag("transBatchB", false) {
+            return n.fail("`FusedMatMul` with transposed batches is not supported");
+        }
+        if n.flag("transA", false) {
+            a = n.swapped(a)?;
+        }
+        if n.flag("transB", false) {
+            b = n.swapped(b)?;
+        }
+        let y = n.matmul(a, b)?;
+        if alpha == 1.0 { Ok(y) } else { n.with_number("multiply", y, alpha) }
+    }),
+    plain("Gelu", |n| {
+        let x = n.value(0)?;
+        n.unary("nn.gelu", x)
+    }),
+    plain("MatMulNBits", matmul_bits),
+    fused("MultiHeadAttention", multi_head),
+    plain("QuickGelu", |n| {
+        let (x, alpha) = (n.value(0)?, n.float("alpha", 1.702));
+        let s = n.with_number("multiply", x, alpha)?;
+        let s = n.unary("sigmoid", s)?;
+        n.binary("multiply", x, s)
+    }),
+    Operator {
+        domain: "",
+        name: "SimplifiedLayerNormalization",
+        versions: (7, OPSETS.1),
+        rule: Rule::One(|n| {
+            n.ignore("axis");
+            n.ignore("stash_type");
+            let (x, scale, epsilon) = (n.value(0)?, n.value(1)?, n.float("epsilon", 1e-5));
+            root_mean_square(n, x, scale, epsilon)
+        }),
+    },
+    fused("SkipLayerNormalization", |n| {
+        let (sum, scale, epsilon) = (skipped(n, 4)?, n.value(2)?, n.float("epsilon", 1e-12));
+        let shift = n.opt_value(3)?;
+        let [y, mean, inverse] = normalised(n, sum, scale, shift, epsilon)?;
+        Ok([y, mean, inverse, sum].map(Operand::Value).to_vec())
+    }),
+    fused("SkipSimplifiedLayerNormalization", |n| {
+        let (sum, scale, epsilon) = (skipped(n, 3)?, n.value(2)?, n.float("epsilon", 1e-12));
+        let y = root_mean_square(n, sum, scale, epsilon)?;
+        if n.wants(1) || n.wants(2) {
+            return n.fail("the means of `SkipSimplifiedLayerNormalization` are not supported");
+        }
+        Ok([y, sum, sum, sum].map(Operand::Value).to_vec())
+    }),
+];
+
+impl Node<'_, '_> {
+    /// A matrix, or several, with its last two dimensions exchanged.
+    fn swapped(&mut self, x: ValueId) -> Result<ValueId> {
+        let rank = self.rank(x)? as i64;
+        if rank < 2 {
+            return self.fail(format!("`{}` transposes what is no matrix", self.op_type()));
+        }
+        let order: Vec<i64> = (0..rank - 2).chain([rank - 1, rank - 2]).collect();
+        self.permute(x, &order)
+    }
+}
+
+/// The sum of the first two arguments, and of a bias.
+fn skipped(n: &mut Node<'_, '_>, bias: usize) -> Result<ValueId> {
+    let (x, skip) = (n.value(0)?, n.value(1)?);
+    let sum = n.binary("add", x, skip)?;
+    match n.opt_value(bias)? {
+        Some(bias) => n.binary("add", sum, bias),
+        None => Ok(sum),
+    }
+}
+
+fn root_mean_square(n: &mut Node<'_, '_>, x: ValueId, scale: ValueId, epsilon: f64) -> Result<ValueId> {
+    let args =
+        [("data", Arg::Value(x)), ("weight", Arg::Value(scale)), ("axes", ints(&[-1])), ("epsilon", float(epsilon))];
+    n.call("nn.rms_norm", args.to_vec())
+}
+
+/// Layer normalisation along the last axis, the means, and the inverse deviations.
+fn normalised(
+    n: &mut Node<'_, '_>,
+    x: ValueId,
+    scale: ValueId,
+    shift: Option<ValueId>,
+    epsilon: f64,
+) -> Result<[ValueId; 3]> {
+    let mean = n.reduce("mean", x, &[-1], true)?;
+    let apart = n.binary("subtract", x, mean)?;
+    let square = n.binary("multiply", apart, apart)?;
+    let variance = n.reduce("mean", square, &[-1], true)?;
+    let variance = n.with_number("add", variance, epsilon)?;
+    let inverse = n.unary("rsqrt", variance)?;
+    let shift = match shift {
+        Some(shift) => shift,
+        None => n.zeros_like(scale)?,
+    };
+    let args = [
+        ("data", Arg::Value(x)),
+        ("gamma", Arg::Value(scale)),
+        ("beta", Arg::Value(shift)),
+        ("axes", ints(&[-1])),
+        ("epsilon", float(epsilon)),
+    ];
+    Ok([n.call("nn.layer_norm", args.to_vec())?, mean, inverse])
+}
+
+/// Rows of tables for words, positions and segments, added and normalised.
+fn embed<'m>(n: &mut Node<'_, 'm>) -> Result<Vec<Operand<'m>>> {
+    let epsilon = n.float("epsilon", 1e-12);
+    let (ids, words, positions) = (n.value(0)?, n.value(2)?, n.value(3)?);
+    if n.flag("mask_index_type", false) || n.wants(1) && n.has(7) {
+        return n.fail("the lengths of `EmbedLayerNormalization` are not supported");
+    }
+    if n.has(7) {
+        n.operand(7)?;
+    }
+    let shape = n.shape(ids)?;
+    let mut sum = n.take(words, ids)?;
+    let rows = match n.opt_value(8)? {
+        Some(at) => n.take(positions, at)?,
+        None => {
+            let Some(&length) = shape.last() else { return n.fail("`EmbedLayerNormalization` of a number") };
+            let at = n.iota(length)?;
+            n.take(positions, at)?
+        }
+    };
+    sum = n.binary("add", sum, rows)?;
+    if let (Some(at), Some(table)) = (n.opt_value(1)?, n.opt_value(4)?) {
+        let rows = n.take(table, at)?;
+        sum = n.binary("add", sum, rows)?;
+    }
+    let (scale, shift) = (n.value(5)?, n.value(6)?);
+    let [y, ..] = normalised(n, sum, scale, Some(shift), epsilon)?;
+    // Without a mask the lengths are 0.
+    let lengths = n.full(shape[..1].to_vec(), 0.0, DType::Int32)?;
+    Ok([y, lengths, sum].map(Operand::Value).to_vec())
+}
+
+/// Heads of a tensor `[batch, position, heads * size]`: `[batch, heads, position, size]`.
+fn split_heads(n: &mut Node<'_, '_>, x: ValueId, heads: i64) -> Result<ValueId> {
+    let shape = n.shape(x)?;
+    let width = n.known_shape_of_last(x)?;
+    let [batch, rows, _] = shape[..] else { return n.fail(format!("`{}` needs 3 dimensions", n.op_type())) };
+    let Some(size) = width.checked_div(heads).filter(|size| size * heads == width) else {
+        return n.fail(format!("`{}` has {heads} heads for {width} elements", n.op_type()));
+    };
+    let (heads, size) = (n.index(heads), n.index(size));
+    let x = n.reshape(x, vec![batch, rows, heads, size])?;
+    n.permute(x, &[0, 2, 1, 3])
+}
+
+impl Node<'_, '_> {
+    fn known_shape_of_last(&mut self, x: ValueId) -> Result<i64> {
+        match self.shape(x)?.last().map(|&e| self.arena().as_int(e)) {
+            Some(Some(n)) => Ok(n),
+            _ => self.fail(format!("`{}` needs a last dimension that is a number", self.op_type())),
+        }
+    }
+}
+
+/// How scores become weights.
+struct Scores {
+    scale: Option<f64>,
+    /// Added to scores, each of them.
+    biases: Vec<ValueId>,
+    is_causal: bool,
+    /// What is added where a key is not attended.
+    filter: f64,
+    /// The number of keys before the first query.
+    before: Option<ExprId>,
+}
+
+/// Attention of heads `[batch, heads, position, size]`, as `[batch, position, heads * size]`.
+fn attend(n: &mut Node<'_, '_>, q: ValueId, k: ValueId, v: ValueId, how: &Scores) -> Result<ValueId> {
+    let (size, dtype) = (n.known_shape_of_last(q)?, n.dtype(q)?);
+    let keys = n.swapped(k)?;
+    let scores = n.matmul(q, keys)?;
+    let mut scores = n.with_number("multiply", scores, how.scale.unwrap_or(1.0 / (size as f64).sqrt()))?;
+    for &bias in &how.biases {
+        scores = n.binary("add", scores, bias)?;
+    }
+    if how.is_causal {
+        let shape = n.shape(scores)?;
+        let one = n.index(1);
+        let (key, query) = (n.iota(shape[3])?, n.iota(shape[2])?);
+        let mut query = n.reshape(query, vec![shape[2], one])?;
+        if let Some(before) = how.before {
+            let Some(before) = n.arena().as_int(before) else {
+                return n.fail(format!("`{}` needs a number of past keys", n.op_type()));
+            };
+            query = n.with_number("add", query, before as f64)?;
+        }
+        let is_seen = n.binary("less_equal", key, query)?;
+        let out = n.scalar(how.filter, dtype)?;
+        scores = n.select(is_seen, scores, out)?;
+    }
+    let weights = n.call("nn.softmax", vec![("data", Arg::Value(scores)), ("axis", int(-1))])?;
+    let y = n.matmul(weights, v)?;
+    let y = n.permute(y, &[0, 2, 1, 3])?;
+    let shape = n.shape(y)?;
+    let width = n.product(&shape[2..]);
+    n.reshape(y, vec![shape[0], shape[1], width])
+}
+
+/// What a mask of keys adds to scores: `[batch, keys]`, `[batch, queries, keys]`, or the numbers of keys `[batch]`.
+fn key_mask(n: &mut Node<'_, '_>, mask: ValueId, keys: ExprId, filter: f64, dtype: DType) -> Result<ValueId> {
+    let (shape, one) = (n.shape(mask)?, n.index(1));
+    let is_seen = match shape[..] {
+        [batch] => {
+            let key = n.iota(keys)?;
+            let length = n.reshape(mask, vec![batch, one, one, one])?;
+            let length = n.cast(length, DType::Int64)?;
+            n.binary("less", key, length)?
+        }
+        [batch, keys] => {
+            let mask = n.reshape(mask, vec![batch, one, one, keys])?;
+            n.cast(mask, DType::Bool)?
+        }
+        [batch, queries, keys] => {
+            let mask = n.reshape(mask, vec![batch, one, queries, keys])?;
+            n.cast(mask, DType::Bool)?
+        }
+        _ => return n.fail(format!("`{}` has a mask of {} dimensions", n.op_type(), shape.len())),
+    };
+    let (seen, out) = (n.scalar(0.0, dtype)?, n.scalar(filter, dtype)?);
+    n.select(is_seen, seen, out)
+}
+
+/// Queries, keys and values by one product with their weights.
+fn attention<'m>(n: &mut Node<'_, 'm>) -> Result<Vec<Operand<'m>>> {
+    let heads = n.int("num_heads", 0);
+    let (x, w) = (n.value(0)?, n.value(1)?);
+    let dtype = n.dtype(x)?;
+    let mut all = n.matmul(x, w)?;
+    if let Some(bias) = n.opt_value(2)? {
+        all = n.binary("add", all, bias)?;
+    }
+    let width = n.known_shape_of_last(all)?;
+    let sizes = n.ints("qkv_hidden_sizes").unwrap_or_else(|| vec![width / 3; 3]);
+    let &[queries, keys, values] = &sizes[..] else { return n.fail("`Attention` has other than 3 sizes") };
+    if queries + keys + values != width {
+        return n.fail(format!("the sizes of `Attention` are not those of {width} elements"));
+    }
+    let mut part = |from: i64, to: i64| {
+        let x = n.part(all, 2, (from, to), 1)?;
+        split_heads(n, x, heads)
+    };
+    let (q, mut k) = (part(0, queries)?, part(queries, queries + keys)?);
+    let mut v = part(queries + keys, width)?;
+    let (filter, is_causal, scale) =
+        (n.float("mask_filter_value", -10000.0), n.flag("unidirectional", false), n.opt_float("scale"));
+    let mut before = None;
+    if let Some(past) = n.opt_value(4)? {
+        before = n.shape(past)?.get(3).copied();
+        let (past_k, past_v) = (n.at(past, 0, 0)?, n.at(past, 0, 1)?);
+        k = n.concat(vec![past_k, k], 2)?;
+        v = n.concat(vec![past_v, v], 2)?;
+    }
+    let mut biases = Vec::new();
+    if let Some(mask) = n.opt_value(3)? {
+        let extent = n.shape(k)?[2];
+        biases.push(key_mask(n, mask, extent, filter, dtype)?);
+    }
+    biases.extend(n.opt_value(5)?);
+    let how = Scores { scale: scale.filter(|&s| s != 0.0), biases, is_causal, filter, before };
+    let y = attend(n, q, k, v, &how)?;
+    let present = n.call("stack", vec![("tensors", Arg::Values(vec![k, v])), ("axis", int(0))])?;
+    Ok(vec![Operand::Value(y), Operand::Value(present)])
+}
+
+/// Queries, keys and values `[batch, position, heads * size]`; keys and values may be by heads already.
+fn multi_head<'m>(n: &mut Node<'_, 'm>) -> Result<Vec<Operand<'m>>> {
+    let heads = n.int("num_heads", 0);
+    let (Some(k), Some(v)) = (n.opt_value(1)?, n.opt_value(2)?) else {
+        return n.fail("`MultiHeadAttention` of packed queries, keys and values is not supported");
+    };
+    let q = n.value(0)?;
+    let dtype = n.dtype(q)?;
+    let mut given = [q, k, v];
+    if let Some(bias) = n.opt_value(3)? {
+        let mut at = 0;
+        for x in &mut given {
+            let width = n.known_shape_of_last(*x)?;
+            let part = n.part(bias, 0, (at, at + width), 1)?;
+            *x = n.binary("add", *x, part)?;
+            at += width;
+        }
+    }
+    let mut by_heads = |x: ValueId| if n.rank(x)? == 4 { Ok(x) } else { split_heads(n, x, heads) };
+    let [q, mut k, mut v] = [by_heads(given[0])?, by_heads(given[1])?, by_heads(given[2])?];
+    let (filter, is_causal, scale) =
+        (n.float("mask_filter_value", -10000.0), n.flag("unidirectional", false), n.opt_float("scale"));
+    let mut before = None;
+    if let (Some(past_k), Some(past_v)) = (n.opt_value(6)?, n.opt_value(7)?) {
+        before = n.shape(past_k)?.get(2).copied();
+        k = n.concat(vec![past_k, k], 2)?;
+        v = n.concat(vec![past_v, v], 2)?;
+    }
+    let mut biases = Vec::new();
+    if let Some(mask) = n.opt_value(4)? {
+        let extent = n.shape(k)?[2];
+        biases.push(key_mask(n, mask, extent, filter, dtype)?);
+    }
+    biases.extend(n.opt_value(5)?);
+    let how = Scores { scale: scale.filter(|&s| s != 0.0), biases, is_causal, filter, before };
+    let y = attend(n, q, k, v, &how)?;
+    Ok([y, k, v].map(Operand::Value).to_vec())
+}
+
+/// The product with weights of 4 or 8 bits in blocks: `[columns, blocks, bytes]`, each block with its scale and zero point.
+fn matmul_bits(n: &mut Node<'_, '_>) -> Result<ValueId> {
+    let (rows, columns) = (n.int("K", 0), n.int("N", 0));
+    let (bits, block) = (n.int("bits", 4), n.int("block_size", 32));
+    n.ignore("accuracy_level");
+    let (a, b, scales) = (n.value(0)?, n.value(1)?, n.value(2)?);
+    let dtype = n.dtype(a)?;
+    if !matches!(bits, 4 | 8) || rows < 1 || columns < 1 || block < 1 {
+        return n.fail(format!("`MatMulNBits` of {bits} bits is not supported, but of 4 and 8"));
+    }
+    let blocks = (rows + block - 1) / block;
+    let wide = blocks * block;
+    let unpacked = |n: &mut Node<'_, '_>, v: ValueId, count: i64| {
+        if bits == 8 {
+            return n.reshape_to(v, &[columns, count]);
+        }
+        let (mask, shift) = (n.scalar(15.0, DType::UInt8)?, n.scalar(4.0, DType::UInt8)?);
+        let (low, high) = (n.binary("bitwise_and", v, mask)?, n.binary("right_shift", v, shift)?);
+        let both = n.call("stack", vec![("tensors", Arg::Values(vec![low, high])), ("axis", int(-1))])?;
+        let all = n.reshape_to(both, &[columns, -1])?;
+        n.part(all, 1, (0, count), 1)
+    };
+    let weights = unpacked(n, b, wide)?;
+    let weights = n.cast(weights, dtype)?;
+    let weights = n.reshape_to(weights, &[columns, blocks, block])?;
+    let zero = match n.opt_value(3)? {
+        Some(zero) if n.dtype(zero)? == DType::UInt8 => {
+            let zero = n.reshape_to(zero, &[columns, -1])?;
+            let zero = unpacked(n, zero, blocks)?;
+            n.cast(zero, dtype)?
+        }
+        Some(zero) => n.reshape_to(zero, &[columns, blocks])?,
+        None => {
+            let shape = n.indices(&[1, 1]);
+            n.full(shape, 2_f64.powi(bits as i32 - 1), dtype)?
+        }
+    };
+    let (zero, scales) = (n.expand_dims(zero, &[2])?, n.reshape_to(scales, &[columns, blocks, 1])?);
+    let weights = n.binary("subtract", weights, zero)?;
+    let weights = n.binary("multiply", weights, scales)?;
+    let mut weights = n.reshape_to(weights, &[columns, wide])?;
+    if wide != rows {
+        weights = n.part(weights, 1, (0, rows), 1)?;
+    }
+    let weights = n.permute(weights, &[1, 0])?;
+    let y = n.matmul(a, weights)?;
+    match n.opt_value(5)? {
+        Some(bias) => n.binary("add", y, bias),
+        None => Ok(y),
+    }
+}
