@@ -15,4 +15,5 @@ mod script;
 mod space;
 mod statements;
 mod targets;
+mod te_printed;
 mod workloads;

@@ -41,6 +41,8 @@ mod function;
 mod knob;
 mod library;
 mod limits;
+#[cfg(test)]
+mod printed_tests;
 mod scalar;
 #[cfg(test)]
 mod schedule_tests;

@@ -21,12 +21,12 @@ fn names(text: &str) -> Vec<&str> {
     all
 }
 
-fn module(func: Func) -> Module {
+pub(super) fn module(func: Func) -> Module {
     Module { name: None, attributes: Default::default(), funcs: vec![func] }
 }
 
 /// The results of a function on small integers, of which sums are exact.
-fn results(func: &Func) -> Vec<f64> {
+pub(super) fn results(func: &Func) -> Vec<f64> {
     let mut args: Vec<Arg> = (func.params.iter().enumerate())
         .map(|(p, param)| {
             let buffer = func.arena.buffer(param.buffer.expect("parameters are tensors"));

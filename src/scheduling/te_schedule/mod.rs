@@ -12,6 +12,8 @@
 //! | [`axis`] | axes |
 //! | [`stage`] | stages, and how they depend on each other |
 //! | [`relation`] | `split`, `fuse`, `reorder` |
+//! | `handover` | the outer axes of a stage as those of its reader |
+//! | `nest` | instructions on loops that were changed, as calls that come first |
 //! | [`attach`] | `compute_at`, `compute_inline`, `compute_root` |
 //! | [`cached`] | stages that calls make: `cache_read`, `cache_write`, `rfactor` |
 //! | [`note`] | how loops run, pragmas, storage |
@@ -23,6 +25,8 @@
 pub mod attach;
 pub mod axis;
 pub mod cached;
+mod handover;
+mod nest;
 pub mod note;
 mod of_func;
 mod of_trace;

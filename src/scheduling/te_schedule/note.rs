@@ -35,6 +35,27 @@ pub enum Note {
     Tensorize(AxisId, String),
 }
 
+impl Note {
+    /// The axis that it says something of; `None` if it speaks of the tensor.
+    pub fn axis(&self) -> Option<AxisId> {
+        match self {
+            Note::Loop(axis, _) | Note::Pragma(axis, ..) | Note::Tensorize(axis, _) => Some(*axis),
+            Note::StorageAlign(..) | Note::Scope(_) => None,
+        }
+    }
+
+    /// The same of another axis.
+    #[must_use]
+    pub(super) fn of_axis(self, now: AxisId) -> Note {
+        match self {
+            Note::Loop(_, how) => Note::Loop(now, how),
+            Note::Pragma(_, key, value) => Note::Pragma(now, key, value),
+            Note::Tensorize(_, intrinsic) => Note::Tensorize(now, intrinsic),
+            Note::StorageAlign(..) | Note::Scope(_) => self,
+        }
+    }
+}
+
 impl Stages {
     /// Says how a loop runs, or what pragma or intrinsic it has.
     ///

@@ -56,7 +56,9 @@ impl Printer<'_> {
         let defined: Vec<StageId> = stages.ids().filter(is_defined).collect();
         for &id in &defined {
             let name = stages.stage(id).name.clone();
-            self.names.insert(name.clone());
+            if !self.names.insert(name.clone()) {
+                return Err(Mistake::new(format!("several blocks compute `{name}`, which is no tensor of one stage")));
+            }
             self.tensors.insert(id, name);
         }
         self.schedule = self.fresh("s");
@@ -67,6 +69,10 @@ impl Printer<'_> {
             if let Definition::Cache(cache) = &stages.stage(id).definition {
                 self.cache(id, cache);
             }
+        }
+        for (stage, map) in &stages.layouts {
+            let name = &self.tensors[stage];
+            self.lines.push(format!("# The layout of {name} is not part of this schedule: {map}"));
         }
         let order = stages.consumers_first();
         for &id in &order {

@@ -38,6 +38,19 @@ impl Relation {
             Relation::Reorder(axes) => axes.contains(&axis),
         }
     }
+
+    /// The relation with other axes in the places of its axes.
+    #[must_use]
+    pub(super) fn map(&self, now: &impl Fn(AxisId) -> AxisId) -> Relation {
+        let all = |axes: &[AxisId]| axes.iter().map(|&a| now(a)).collect();
+        match self {
+            Relation::Split { parent, parts, sizes } => {
+                Relation::Split { parent: now(*parent), parts: all(parts), sizes: sizes.clone() }
+            }
+            Relation::Fuse { parts, fused } => Relation::Fuse { parts: all(parts), fused: now(*fused) },
+            Relation::Reorder(axes) => Relation::Reorder(all(axes)),
+        }
+    }
 }
 
 impl Stages {
@@ -101,10 +114,19 @@ impl Stages {
         let parts: Vec<AxisId> = (names.into_iter().zip(extents))
             .map(|(name, extent)| self.add_axis(Axis { name, kind: parent.kind, extent, var: None }))
             .collect();
-        let s = self.stage_mut(stage);
-        s.leaves.splice(position..=position, parts.iter().copied());
-        s.relations.push((Relation::Split { parent: axis, parts: parts.clone(), sizes }, at));
+        self.replace(stage, position, Relation::Split { parent: axis, parts: parts.clone(), sizes }, at);
         Ok(parts)
+    }
+
+    /// Replaces axes from a position on, as a split or a fusion says.
+    pub(super) fn replace(&mut self, stage: StageId, position: usize, relation: Relation, at: Span) {
+        let s = self.stage_mut(stage);
+        match &relation {
+            Relation::Split { parts, .. } => drop(s.leaves.splice(position..=position, parts.iter().copied())),
+            Relation::Fuse { parts, fused } => drop(s.leaves.splice(position..position + parts.len(), [*fused])),
+            Relation::Reorder(_) => {}
+        }
+        s.relations.push((relation, at));
     }
 
     /// Fuses neighbouring axes.
@@ -133,9 +155,7 @@ impl Stages {
         let name = parts.iter().map(|a| a.name.as_str()).collect::<Vec<_>>().join(".") + ".fused";
         let extent = parts.iter().try_fold(1i64, |product, a| product.checked_mul(a.extent?));
         let fused = self.add_axis(Axis { name, kind, extent, var: None });
-        let s = self.stage_mut(stage);
-        s.leaves.splice(position..position + axes.len(), [fused]);
-        s.relations.push((Relation::Fuse { parts: axes.to_vec(), fused }, at));
+        self.replace(stage, position, Relation::Fuse { parts: axes.to_vec(), fused }, at);
         Ok(fused)
     }
 
@@ -155,13 +175,77 @@ impl Stages {
         if axes.len() < 2 {
             return Ok(());
         }
-        places.sort_unstable();
         let s = self.stage_mut(stage);
-        for (&place, &axis) in places.iter().zip(axes) {
-            s.leaves[place] = axis;
-        }
+        permute(&mut s.leaves, axes);
         s.relations.push((Relation::Reorder(axes.to_vec()), at));
         Ok(())
+    }
+
+    /// Puts all axes of a stage into this order; only those between the first and the last that move are mentioned.
+    ///
+    /// # Errors
+    /// They are not the axes of the stage.
+    pub(super) fn arrange(&mut self, stage: StageId, wanted: &[AxisId], at: Span) -> Result<(), Mistake> {
+        let leaves = &self.stage(stage).leaves;
+        let differs = |i: &usize| leaves.get(*i) != wanted.get(*i);
+        let Some(first) = (0..wanted.len()).find(differs) else { return Ok(()) };
+        let last = (0..wanted.len()).rev().find(differs).unwrap_or(first);
+        self.reorder(stage, &wanted[first..=last], at)
+    }
+
+    /// Makes one new order of those that follow on each other without a split or a fusion between them.
+    ///
+    /// # Errors
+    /// None that the calls have not found before.
+    pub(super) fn merge_orders(&mut self, stage: StageId) -> Result<(), Mistake> {
+        let s = self.stage_mut(stage);
+        let relations = std::mem::take(&mut s.relations);
+        s.leaves = s.axes.clone();
+        let mut wanted: Option<(Vec<AxisId>, Span)> = None;
+        for (relation, at) in relations {
+            if let Relation::Reorder(axes) = &relation {
+                let (order, _) = wanted.get_or_insert_with(|| (self.stage(stage).leaves.clone(), at));
+                permute(order, axes);
+                continue;
+            }
+            if let Some((order, at)) = wanted.take() {
+                self.arrange(stage, &order, at)?;
+            }
+            self.repeat(stage, &relation, at)?;
+        }
+        match wanted {
+            Some((order, at)) => self.arrange(stage, &order, at),
+            None => Ok(()),
+        }
+    }
+
+    /// Replaces axes of a stage as it was done before: the new axes are the same.
+    pub(super) fn repeat(&mut self, stage: StageId, relation: &Relation, at: Span) -> Result<(), Mistake> {
+        let first = match relation {
+            Relation::Split { parent, .. } => *parent,
+            Relation::Fuse { parts, .. } => {
+                self.bring_together(stage, parts, at)?;
+                parts[0]
+            }
+            Relation::Reorder(axes) => return self.reorder(stage, axes, at),
+        };
+        let position = self.leaf(stage, first)?;
+        self.replace(stage, position, relation.clone(), at);
+        Ok(())
+    }
+
+    /// Reorders axes so that these follow on each other, as they must to be fused.
+    pub(super) fn bring_together(&mut self, stage: StageId, axes: &[AxisId], at: Span) -> Result<(), Mistake> {
+        let Some((first, others)) = axes.split_first() else { return Ok(()) };
+        let mut wanted = Vec::new();
+        for &leaf in &self.stage(stage).leaves {
+            if leaf == *first {
+                wanted.extend_from_slice(axes);
+            } else if !others.contains(&leaf) {
+                wanted.push(leaf);
+            }
+        }
+        self.arrange(stage, &wanted, at)
     }
 
     /// Whether axes that are not reduced were split or fused.
@@ -172,6 +256,14 @@ impl Stages {
             Relation::Fuse { fused, .. } => is_spatial(fused),
             Relation::Reorder(_) => false,
         })
+    }
+}
+
+/// Puts axes into this order, in the places that they have among all.
+fn permute(all: &mut [AxisId], axes: &[AxisId]) {
+    let places: Vec<usize> = (0..all.len()).filter(|&i| axes.contains(&all[i])).collect();
+    for (place, &axis) in places.into_iter().zip(axes) {
+        all[place] = axis;
     }
 }
 

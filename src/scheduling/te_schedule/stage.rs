@@ -53,6 +53,8 @@ pub struct Stage {
 pub struct Stages {
     pub(super) stages: Vec<Stage>,
     pub(super) axes: Vec<Axis>,
+    /// Layouts of tensors that were chosen beside the schedule, which cannot say them: the tensor's stage, and the index map.
+    pub(super) layouts: Vec<(StageId, String)>,
 }
 
 impl Stages {

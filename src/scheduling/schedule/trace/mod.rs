@@ -17,9 +17,14 @@ pub use error::{TraceError, TraceErrorKind, TracePlace};
 pub use unsupported_by_tvm::TraceForm;
 
 use super::Schedule;
-use super::arg::{Arg, Decision, Rv};
+use super::arg::{Arg, Decision, Lambda, Rv};
 use super::error::ScheduleError;
 use super::kind::Kind;
+
+/// An index map as Python: `lambda i, j: (j // 16, i, j % 16,)`. Random variables have no names here.
+pub(crate) fn index_map_text(map: &Lambda) -> String {
+    text::lambda(map, &names::Names::default())
+}
 
 /// An executed instruction.
 #[derive(Clone, PartialEq, Debug)]

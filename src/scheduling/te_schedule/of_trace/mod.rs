@@ -3,6 +3,10 @@
 //! The trace is replayed step by step on the program, so that each instruction is seen with what it changed: the loops that it made are
 //! axes of stages from then on.
 
+mod consumer;
+mod layout;
+mod made;
+
 use super::axis::{AxisId, Size};
 use super::stage::{Definition, StageId, Stages};
 use super::{Attach, LoopUse, Mistake, Note, of_func};
@@ -53,6 +57,7 @@ const EXPRESSIBLE: &[&str] = &[
     "Annotate",
     "Unannotate",
     "ComputeAt",
+    "ReverseComputeAt",
     "ComputeInline",
     "CacheRead",
     "CacheWrite",
@@ -60,6 +65,7 @@ const EXPRESSIBLE: &[&str] = &[
     "DecomposeReduction",
     "StorageAlign",
     "SetScope",
+    "TransformLayout",
 ];
 
 /// Reads a trace as a schedule of tensor expressions; `schedule` is the program that it starts from.
@@ -77,12 +83,25 @@ pub fn of_trace(trace: &Trace, schedule: Schedule, func: FuncIndex) -> Result<St
     }
     let mut reader = Reader::new(schedule, func);
     let mut replay = Replay::default();
+    let prepared = layout::prepared(trace);
     for (index, inst) in trace.insts.iter().enumerate() {
         let fails = |why: String| vec![Inexpressible { index, name: inst.kind.method, why }];
         replay.step(&mut reader.schedule, inst, inst.decision.clone()).map_err(|e| fails(e.to_string()))?;
         let Some(done) = reader.schedule.trace().insts.last().cloned() else { continue };
+        reader.prepares = inst.outputs.first().is_some_and(|copy| prepared.contains(copy));
         reader.read(&done, Span::new(index, index + 1)).map_err(|m| fails(m.message))?;
         reader.remember(&done.outputs);
+    }
+    for id in reader.stages.ids() {
+        let fails = |m: Mistake| vec![Inexpressible { index: 0, name: "reorder", why: m.message }];
+        reader.stages.merge_orders(id).map_err(fails)?;
+    }
+    if let Some((stage, other, at)) = consumer::read_outside(&reader.stages) {
+        let index = at.start as usize;
+        let (stage, other) = (&reader.stages.stage(stage).name, &reader.stages.stage(other).name);
+        let why = format!("`{other}` reads `{stage}`, too, outside of the loop");
+        let name = trace.insts.get(index).map_or("compute_at", |inst| inst.kind.method);
+        return Err(vec![Inexpressible { index, name, why }]);
     }
     Ok(reader.stages)
 }
@@ -99,8 +118,12 @@ struct Reader {
     instances: HashMap<StageId, Vec<AxisId>>,
     /// The stages of the blocks that random variables stand for.
     seen: HashMap<Rv, StageId>,
-    /// Loops in which elements of reductions are set first, which such a schedule does not mention.
-    initial: HashSet<LoopId>,
+    /// Loops that such a schedule does not mention: those that set elements of reductions first, and those of prepared copies.
+    silent: HashSet<LoopId>,
+    /// The stages that prepared copies are of, by the names of their blocks.
+    prepared: HashMap<Symbol, StageId>,
+    /// Whether the present instruction makes a copy that is prepared before the program runs.
+    prepares: bool,
 }
 
 type Done = Result<(), Mistake>;
@@ -117,7 +140,9 @@ impl Reader {
             loops: HashMap::new(),
             instances: HashMap::new(),
             seen: HashMap::new(),
-            initial: HashSet::new(),
+            silent: HashSet::new(),
+            prepared: HashMap::new(),
+            prepares: false,
             schedule,
             func,
             stages,
@@ -183,6 +208,8 @@ impl Reader {
                 _ => wrong("nothing takes an annotation back"),
             },
             "ComputeAt" => self.compute_at(&arg(0), &arg(1), at),
+            "ReverseComputeAt" => self.reverse_compute_at(&arg(0), &arg(1), at),
+            "TransformLayout" => self.transform_layout(inst),
             "ComputeInline" => {
                 let stage = self.stage(&arg(0))?;
                 self.stages.attach(stage, Attach::Inline, at)
@@ -229,17 +256,22 @@ impl Reader {
         }
     }
 
-    /// The axes of loops. `None` if they are loops that set elements of a reduction first; so are those that take their place.
+    /// The axes of loops. `None` if such a schedule does not mention them; so it is with those that take their place.
     fn axes(&mut self, loops: &[Rv], outputs: &[Rv]) -> Result<Option<Vec<(StageId, AxisId)>>, Mistake> {
         let ids: Vec<LoopId> = loops.iter().filter_map(|&rv| self.loop_id(rv)).collect();
-        if !ids.is_empty() && ids.iter().all(|id| self.initial.contains(id)) {
+        if !ids.is_empty() && ids.iter().all(|id| self.silent.contains(id)) {
             let new: Vec<LoopId> = outputs.iter().filter_map(|&rv| self.loop_id(rv)).collect();
-            self.initial.extend(new);
+            self.silent.extend(new);
             return Ok(None);
         }
         let known: Vec<(StageId, AxisId)> = ids.iter().filter_map(|id| self.loops.get(id).copied()).collect();
         if known.len() != loops.len() {
-            return wrong("a loop belongs to no stage");
+            let f = self.program();
+            let is_stage = |&b: &BlockId| b == f.root || f.block(b).writes.len() == 1;
+            return wrong(match f.blocks().iter().all(is_stage) {
+                true => "a loop belongs to no stage",
+                false => "a block with several results is no stage",
+            });
         }
         Ok(Some(known))
     }
@@ -300,7 +332,9 @@ impl Reader {
             return wrong("a part has an extent that is not constant");
         };
         let product = inner.iter().try_fold(1i64, |product, s| product.checked_mul(*s)).filter(|p| *p > 0);
-        if let (Some(whole), Some(product), Some(part)) = (self.stages.axis(axis).extent, product, sizes[open])
+        // An axis of a stage that is computed in a loop has the extent of a tile, which only the loop has.
+        let whole = rvs(&inst.args[0]).first().and_then(extent);
+        if let (Some(whole), Some(product), Some(part)) = (whole, product, sizes[open])
             && factors.iter().all(|f| *f != Arg::None)
             && (whole + product - 1) / product != part
         {
@@ -317,7 +351,15 @@ impl Reader {
     fn note_loop(&mut self, of: &Arg, how: LoopUse, at: Span) -> Done {
         let Some(axes) = self.axes(&rvs(of), &[])? else { return Ok(()) };
         let (stage, axes) = self.of_one_stage(axes)?;
-        self.stages.note(stage, Note::Loop(axes[0], how), at)
+        self.note(stage, Note::Loop(axes[0], how), at)
+    }
+
+    /// Blocks share loops, so that a postprocessor may say the same of one loop for each of them.
+    fn note(&mut self, stage: StageId, note: Note, at: Span) -> Done {
+        if self.stages.stage(stage).notes.iter().any(|(n, _)| *n == note) {
+            return Ok(());
+        }
+        self.stages.note(stage, note, at)
     }
 
     fn annotate(&mut self, of: &Arg, key: &Arg, value: &Arg, at: Span) -> Done {
@@ -336,7 +378,7 @@ impl Reader {
         }
         let Some(axes) = self.axes(&rvs(of), &[])? else { return Ok(()) };
         let (stage, axes) = self.of_one_stage(axes)?;
-        self.stages.note(stage, Note::Pragma(axes[0], pragma.to_owned(), value.clone()), at)
+        self.note(stage, Note::Pragma(axes[0], pragma.to_owned(), value.clone()), at)
     }
 
     fn compute_at(&mut self, block: &Arg, target: &Arg, at: Span) -> Done {
@@ -348,21 +390,20 @@ impl Reader {
             }
             _ => self.stage(block)?,
         };
-        if !self.stages.stage(stage).relations.is_empty() {
-            return wrong("the loops of the block have been changed before");
-        }
+        self.stages.forget_nest(stage)?;
         let Some(axes) = self.axes(&rvs(target), &[])? else { return wrong("the loop belongs to no stage") };
         let (parent, axes) = self.of_one_stage(axes)?;
         self.stages.attach(stage, Attach::At(parent, axes[0]), at)?;
         self.loops.retain(|_, (s, _)| *s != stage);
         match self.block_id(block) {
-            Some(block) => self.adopt(stage, block),
+            Some(block) => self.adopt(stage, block, &HashMap::new()),
             None => wrong("the block is no stage"),
         }
     }
 
-    /// Finds the axes of new loops around the block of a stage, by the iteration variables that they drive.
-    fn adopt(&mut self, stage: StageId, block: BlockId) -> Done {
+    /// Finds the axes of new loops around the block of a stage, by the iteration variables that they drive; `rest` has the parts of
+    /// axes that are split already.
+    fn adopt(&mut self, stage: StageId, block: BlockId, rest: &HashMap<AxisId, AxisId>) -> Done {
         let f = self.program();
         let instances = self.instances.get(&stage).cloned().unwrap_or_default();
         let iters = &f.block(block).iters;
@@ -376,148 +417,12 @@ impl Reader {
             // A loop of one iteration may drive nothing.
             let is_single = f.arena.as_int(f.loop_(l).extent) == Some(1);
             match driven.and_then(|p| instances.get(p)) {
-                Some(&axis) => found.push((l, axis)),
+                Some(axis) => found.push((l, rest.get(axis).copied().unwrap_or(*axis))),
                 None if is_single => {}
                 None => return wrong("a loop drives no axis of its own"),
             }
         }
         self.loops.extend(found.into_iter().map(|(l, axis)| (l, (stage, axis))));
-        Ok(())
-    }
-
-    fn cache_read(&mut self, inst: &Instruction, at: Span) -> Done {
-        let stage = self.stage(&inst.args[0])?;
-        let (Some(Arg::Str(scope)), Some(&copy)) = (inst.args.get(2), inst.outputs.first()) else {
-            return wrong("the memory has no name");
-        };
-        let Some(block) = self.block_id(&Arg::Rv(copy)) else { return wrong("the copy does not exist") };
-        let mut readers = vec![stage];
-        if let Some(Arg::List(more)) = inst.args.get(3) {
-            for more in more {
-                let more = self.stage(more)?;
-                if !readers.contains(&more) {
-                    readers.push(more);
-                }
-            }
-        }
-        let f = self.program();
-        let source = f.block(block).reads.first().map(|r| r.buffer);
-        let Some(of) = source.and_then(|b| self.stage_of_buffer(b)) else { return wrong("it copies no tensor") };
-        let name = f.block(block).name;
-        let made = self.stages.cache_read(of, scope.as_str(), &readers, at)?;
-        self.new_stage(made, name, block)
-    }
-
-    /// The stage whose tensor is a buffer.
-    fn stage_of_buffer(&self, buffer: crate::ir::BufferId) -> Option<StageId> {
-        let f = self.program();
-        if let Some(position) = f.param_of(buffer)
-            && let Some(input) =
-                self.stages.ids().find(|&s| self.stages.stage(s).definition == Definition::Input(position))
-        {
-            return Some(input);
-        }
-        let mut blocks = f.blocks().into_iter().filter(|&b| b != f.root);
-        let writer = blocks.find(|&b| f.block(b).writes.iter().any(|r| r.buffer == buffer))?;
-        self.blocks.get(&f.block(writer).name).copied()
-    }
-
-    /// Finds the loops of a stage that an instruction made.
-    fn new_stage(&mut self, stage: StageId, name: Symbol, block: BlockId) -> Done {
-        let axes = self.stages.stage(stage).axes.clone();
-        if self.program().block(block).iters.len() != axes.len() {
-            return wrong("it copies a part of a tensor");
-        }
-        self.blocks.insert(name, stage);
-        self.instances.insert(stage, axes);
-        self.adopt(stage, block)
-    }
-
-    fn cache_write(&mut self, inst: &Instruction, at: Span) -> Done {
-        let of = self.stage(&inst.args[0])?;
-        let (Some(Arg::Str(scope)), Some(&copy)) = (inst.args.get(2), inst.outputs.first()) else {
-            return wrong("the memory has no name");
-        };
-        let (Some(computing), Some(block)) = (self.block_id(&inst.args[0]), self.block_id(&Arg::Rv(copy))) else {
-            return wrong("the copy does not exist");
-        };
-        let before = self.stages.stage(of).axes.clone();
-        let made = self.stages.cache_write(of, scope.as_str(), at)?;
-        let axes = self.stages.stage(made).axes.clone();
-        let moved =
-            |axis: AxisId| before.iter().position(|&a| a == axis).and_then(|p| axes.get(p).copied()).unwrap_or(axis);
-        for (stage, axis) in self.loops.values_mut().filter(|(s, _)| *s == of) {
-            (*stage, *axis) = (made, moved(*axis));
-        }
-        let instances = self.instances.remove(&of).unwrap_or_default().into_iter().map(moved).collect();
-        self.instances.insert(made, instances);
-        let f = self.program();
-        let (computing, copying) = (f.block(computing).name, f.block(block).name);
-        self.blocks.insert(computing, made);
-        self.new_stage(of, copying, block)
-    }
-
-    fn rfactor(&mut self, inst: &Instruction, at: Span) -> Done {
-        let Some(axes) = self.axes(&rvs(&inst.args[0]), &[])? else { return wrong("the loop belongs to no stage") };
-        let (of, axes) = self.of_one_stage(axes)?;
-        let (Some(Arg::Int(dimension)), Some(&rf)) = (inst.args.get(1), inst.outputs.first()) else {
-            return wrong("the dimension is drawn");
-        };
-        let Some(partial_block) = self.block_id(&Arg::Rv(rf)) else { return wrong("the partial results do not exist") };
-        let name = self.blocks.iter().find(|(_, s)| **s == of).map(|(n, _)| *n);
-        let Some(name) = name else { return wrong("the block is no stage") };
-        let (leaves, factored) = (self.stages.stage(of).leaves.clone(), axes[0]);
-        let partial = self.stages.rfactor(of, factored, *dimension, at)?;
-        self.loops.retain(|_, (s, _)| *s != of);
-        // The loops of the partial results are those of the reduction at the call; the result lacks the reduced ones but one.
-        let mut made = self.stages.stage(partial).axes.clone();
-        let spatial = leaves.iter().filter(|&&a| !self.stages.axis(a).is_reduced()).count();
-        let position = usize::try_from(if *dimension < 0 { *dimension + spatial as i64 + 1 } else { *dimension });
-        let own = made.remove(position.unwrap_or_default().min(made.len().saturating_sub(1)));
-        let mut rest = made.iter().copied();
-        let of_partial: Vec<AxisId> =
-            leaves.iter().filter_map(|&a| if a == factored { Some(own) } else { rest.next() }).collect();
-        let combined = self.stages.stage(of).axes.last().copied();
-        let of_result: Vec<AxisId> = (leaves.iter().copied())
-            .filter(|&a| a == factored || !self.stages.axis(a).is_reduced())
-            .filter_map(|a| if a == factored { combined } else { Some(a) })
-            .collect();
-        let f = self.program();
-        let result_block = block_called(f, name);
-        let partial_name = f.block(partial_block).name;
-        let nests = [(partial, Some(partial_block), of_partial), (of, result_block, of_result)];
-        let mut found = Vec::new();
-        for (stage, block, axes) in nests {
-            let Some(block) = block else { return wrong("the block is no stage") };
-            let loops = f.loops_above(block.stmt());
-            if loops.len() != axes.len() {
-                return wrong("the partial results have other loops than the reduction");
-            }
-            found.extend(loops.into_iter().zip(axes).map(|(l, axis)| (l, (stage, axis))));
-        }
-        self.loops.extend(found);
-        self.blocks.insert(partial_name, partial);
-        let spatial = self.stages.stage(of).axes.iter().copied().filter(|&a| Some(a) != combined);
-        let of_result = combined.into_iter().chain(spatial).collect();
-        self.instances.insert(of, of_result);
-        self.instances.insert(partial, std::iter::once(own).chain(made).collect());
-        Ok(())
-    }
-
-    /// A reduction is decomposed: the block that sets the elements first belongs to its stage, too.
-    fn decompose(&mut self, inst: &Instruction) -> Done {
-        let Some(&initial) = inst.outputs.first() else { return Ok(()) };
-        let Some(initial) = self.block_id(&Arg::Rv(initial)) else { return Ok(()) };
-        let f = self.program();
-        let loops: Vec<LoopId> =
-            f.loops_above(initial.stmt()).into_iter().filter(|l| !self.loops.contains_key(l)).collect();
-        let name = f.block(initial).name.to_string();
-        let of = name.strip_suffix("_init").map(Symbol::new).and_then(|n| self.blocks.get(&n).copied());
-        let rest = name.strip_suffix("_init").map(|n| Symbol::new(format!("{n}_update").as_str()));
-        self.initial.extend(loops);
-        if let (Some(of), Some(rest)) = (of, rest) {
-            self.blocks.insert(rest, of);
-        }
         Ok(())
     }
 }
