@@ -143,6 +143,8 @@ pub struct Library {
     pub padding: u32,
     /// The first byte of the external weights, once they are passed; null before. They stay for good.
     pub weights: AtomicPtr<u8>,
+    /// Scratch memory that a call left for the next one; null while a call uses it, and before the first.
+    pub scratch: AtomicPtr<u8>,
     /// What the external weights must begin with; null if there are none.
     pub expected_weights: *const WeightsHeader,
     /// Null where no TVM-FFI is linked.

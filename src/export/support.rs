@@ -21,6 +21,7 @@ pub(super) const DLSYM: &str = "dlsym";
 const C_LIBRARY: &[&str] = &[
     "aligned_alloc",
     "free",
+    "madvise",
     "memcpy",
     "memset",
     "memmove",

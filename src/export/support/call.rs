@@ -1,20 +1,13 @@
 //! Calls of exported functions with pointers: checks, scratch memory, choice of the version.
 
-use crate::abi::{Code, Code1, Entry, Frame, Function, Param, Team, USED_BY_CALL, USED_BY_PREPARATION, Version};
-use crate::{cpu, fork, weights};
+use crate::abi::{Code, Code1, Entry, Frame, Function, Library, Param, Team, USED_BY_CALL, USED_BY_PREPARATION, Version};
+use crate::{cpu, fork, scratch, weights};
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
 use core::sync::atomic::AtomicU32;
 
-unsafe extern "C" {
-    fn aligned_alloc(align: usize, size: usize) -> *mut u8;
-    fn free(block: *mut u8);
-}
-
 /// Alignment that kernels expect of scratch memory.
 const ALIGN: usize = 64;
-/// Scratch memory of this size or more begins at a page, so that its buffers map to the same cache sets each time.
-const PAGE: usize = 4096;
 /// Scratch memory up to this size lies on the stack, of which a call may take 16 KiB in all.
 const ON_STACK: usize = 8192;
 
@@ -85,6 +78,7 @@ fn round_up(bytes: usize) -> usize {
 
 /// A call that was checked.
 struct Checked<'a> {
+    library: &'a Library,
     function: &'a Function,
     version: &'a Version,
     team: Team,
@@ -159,7 +153,7 @@ pub(crate) unsafe fn call(
     }
     let Some(version) = function.version(cpu::features_of(library)) else { return Code::Cpu };
     let team = if function.is_parallel == 0 { SERIAL } else { fork::team(library) };
-    let checked = Checked { function, version, team, mode, args, prepared };
+    let checked = Checked { library, function, version, team, mode, args, prepared };
     if !workspace.is_null() {
         // SAFETY: the caller gives as many bytes as `tvmr_support_workspace_bytes` says.
         return unsafe { checked.run(workspace) };
@@ -193,17 +187,11 @@ impl Checked<'_> {
 
     #[inline(never)]
     unsafe fn run_on_heap(&self, bytes: usize) -> Code {
-        let align = if bytes >= PAGE { PAGE } else { ALIGN };
-        let size = bytes.wrapping_add(align.wrapping_sub(1)) & !align.wrapping_sub(1);
-        // SAFETY: the size is a multiple of the alignment, a power of two.
-        let memory = unsafe { aligned_alloc(align, size) };
-        if memory.is_null() {
-            return Code::Memory;
-        }
-        // SAFETY: as promised by the caller; the memory was allocated above.
+        let Some(memory) = scratch::take(self.library, bytes) else { return Code::Memory };
+        // SAFETY: as promised by the caller; the memory is this call's until it is kept.
         unsafe {
-            let code = self.run(memory);
-            free(memory);
+            let code = self.run(memory.start());
+            memory.keep(self.library);
             code
         }
     }
