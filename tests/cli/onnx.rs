@@ -72,6 +72,32 @@ fn a_model_runs_and_so_does_its_text() {
 }
 
 #[test]
+fn inputs_that_must_be_known_are_constants() {
+    let shape = [field(1, b"shape"), field(2, &field(1, &[number(1, 7), field(2, &field(1, &number(1, 2)))].concat()))];
+    let graph = [
+        field(1, &node("Reshape", &["x", "shape"], "y")),
+        field(11, &value("x", &[2, 6])),
+        field(11, &shape.concat()),
+        field(12, &value("y", &[3, 4])),
+    ];
+    let model = [number(1, 8), field(7, &graph.concat()), field(8, &number(2, 13))].concat();
+    let dir = dir();
+    let (net, out) = (dir.path().join("net.onnx"), dir.path().join("net.tir"));
+    fs::write(&net, model).expect("a model");
+    let import = ["import", text(&net), "-o", text(&out)];
+    fails(&import, 2, "give its elements: `--const shape=FILE`");
+    fails(
+        &[&import[..], &["--const", "shape=3,4,5"]].concat(),
+        2,
+        "`shape` is int64 [2], and its elements are int64 [3]",
+    );
+    fails(&[&import[..], &["--const", "shade=3,4"]].concat(), 2, "there is `shape`");
+    succeeds(&[&import[..], &["--const", "shape=3,4"]].concat());
+    let graph = fs::read_to_string(&out).expect("the text");
+    assert!(graph.contains("R.Tensor((3, 4)") && !graph.contains("shape: R.Tensor"), "{graph}");
+}
+
+#[test]
 fn a_model_that_is_not_supported_is_bad_input() {
     let dir = dir();
     let path = dir.path().join("net.onnx");

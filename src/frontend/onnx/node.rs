@@ -146,7 +146,7 @@ impl<'t, 'm> Node<'t, 'm> {
             Operand::Value(v) => return self.shape(v).ok(),
             Operand::Extents(x) => x.shape,
             Operand::Tensor(tensor) => tensor::header(tensor).ok()?.1,
-            Operand::Refused => return None,
+            Operand::Sequence(_) | Operand::Refused => return None,
         };
         Some(known.into_iter().map(|n| self.index(n)).collect())
     }

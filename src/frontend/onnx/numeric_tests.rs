@@ -315,3 +315,35 @@ fn skipped_layers_are_added_and_normalised() {
         "{found:?}"
     );
 }
+
+#[test]
+fn sequences_are_lists_while_the_model_is_read() {
+    let nodes = vec![
+        node("SplitToSequence", &["x", "n"], &["all"]),
+        node("SequenceAt", &["all", "last"], &["end"]),
+        node("SequenceErase", &["all", "zero"], &["rest"]),
+        node("SequenceInsert", &["rest", "end", "zero"], &["more"]),
+        node("ConcatFromSequence", &["more"], &["y"]),
+    ];
+    let numbers = [("n", 2), ("last", -1), ("zero", 0)].map(|(name, v)| ints(name, &[], &[v]));
+    let tensors = [&[f("x", &[5], &[1.0, 2.0, 3.0, 4.0, 5.0])][..], &numbers].concat();
+    check(nodes, tensors, &[5.0, 3.0, 4.0, 5.0]);
+}
+
+#[test]
+fn a_weight_with_several_names_is_one_parameter() {
+    let function = FunctionProto {
+        name: "Times".into(),
+        domain: "own".into(),
+        input: vec!["a".into(), "b".into()],
+        output: vec!["c".into()],
+        node: vec![node("Mul", &["a", "b"], &["c"])],
+        ..FunctionProto::default()
+    };
+    let mut call = node("Times", &["w", "w"], &["square"]);
+    call.domain = "own".into();
+    let all: Vec<f32> = (0..12_u8).map(f32::from).collect();
+    let nodes = vec![call, node("Add", &["square", "w"], &["y"])];
+    let found = with_functions(vec![function], nodes, vec![f("w", &[12], &all)], &["y"]).expect("results");
+    assert_eq!(found[0][3], 12.0);
+}

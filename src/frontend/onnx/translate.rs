@@ -30,6 +30,8 @@ pub(super) enum Operand<'m> {
     Tensor(&'m TensorProto),
     /// Integers that are known.
     Extents(Extents),
+    /// A sequence of tensors.
+    Sequence(Vec<Operand<'m>>),
     /// The result of a node that is refused.
     Refused,
 }
@@ -44,6 +46,8 @@ pub(super) struct Translator<'m> {
     symbols: HashMap<String, Dimension>,
     /// Values of symbols by their names in the graph.
     bound: BTreeMap<String, i64>,
+    /// The weights that are parameters.
+    weights: HashMap<String, ValueId>,
     names: Names,
     problems: Vec<Problem>,
     /// The calls of the model's functions around the node that is translated.
@@ -142,6 +146,7 @@ impl<'m> Translator<'m> {
             depth: 0,
             symbols: HashMap::new(),
             bound: given.symbols.clone(),
+            weights: HashMap::new(),
             names: Names::default(),
             problems: Vec::new(),
             needed: BTreeSet::new(),
@@ -382,7 +387,11 @@ impl<'m> Translator<'m> {
                 let (dtype, shape) = tensor::header(tensor).map_err(failed)?;
                 let shape = shape.iter().map(|&n| self.function.arena.int(n, DType::Int64)).collect();
                 let name = self.model.weight_name(tensor).unwrap_or(name);
-                self.function.add_param(name, Type::tensor(dtype, shape))
+                // Several names may stand for one weight: those of arguments of subgraphs and functions.
+                let known = self.weights.get(name).copied();
+                let v = known.unwrap_or_else(|| self.function.add_param(name, Type::tensor(dtype, shape)));
+                self.weights.insert(name.to_owned(), v);
+                v
             }
             Operand::Tensor(tensor) => {
                 let failed = |why| Refusal::from(format!("the tensor `{name}` {why}"));
@@ -390,6 +399,9 @@ impl<'m> Translator<'m> {
                 self.function.add_constant(constant)
             }
             Operand::Extents(extents) => self.materialised(&extents)?,
+            Operand::Sequence(_) => {
+                return Err(Refusal::from(format!("`{name}` is a sequence, where only tensors are supported")));
+            }
         };
         // It is one value for all that read it.
         if let Some(known) = self.scopes.iter_mut().rev().find_map(|scope| scope.get_mut(name)) {
@@ -451,7 +463,7 @@ impl<'m> Translator<'m> {
                 let constant = self.function.constant(v)?.clone();
                 Extents::of(&constant, &mut self.function.arena)
             }
-            Operand::Refused => None,
+            Operand::Sequence(_) | Operand::Refused => None,
         }
     }
 }

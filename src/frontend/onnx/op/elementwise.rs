@@ -153,7 +153,10 @@ pub(super) static OPERATORS: &[Operator] = &[
         let h = hard_sigmoid(n, x, 1.0 / 6.0, 0.5)?;
         n.binary("multiply", x, h)
     }),
-    one("Identity", 7, |n| n.value(0)),
+    many("Identity", 7, |n| match n.operand(0)? {
+        sequence @ Operand::Sequence(_) => Ok(vec![sequence]),
+        _ => Ok(vec![Operand::Value(n.value(0)?)]),
+    }),
     one("IsInf", 10, |n| {
         let x = n.value(0)?;
         let (negative, positive) = (n.flag("detect_negative", true), n.flag("detect_positive", true));

@@ -18,6 +18,7 @@ mod reduce;
 mod resample;
 mod resize;
 mod select;
+mod sequence;
 mod shape;
 mod signal;
 mod training;
@@ -87,6 +88,7 @@ static GROUPS: &[&[Operator]] = &[
     vision::OPERATORS,
     known::OPERATORS,
     training::OPERATORS,
+    sequence::OPERATORS,
     microsoft::OPERATORS,
     quantize::FUSED,
 ];
