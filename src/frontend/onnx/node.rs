@@ -318,6 +318,26 @@ impl<'t, 'm> Node<'t, 'm> {
         })
     }
 
+    /// One extent, which must be a number; others may be symbols.
+    pub(super) fn known_extent(&self, v: ValueId, d: usize) -> Result<i64> {
+        match self.shape(v)?.get(d).map(|&e| self.cx.function.arena.as_int(e)) {
+            Some(Some(n)) => Ok(n),
+            Some(None) => Err(Refusal {
+                reason: format!("`{}` needs dimension {d} of an argument as a number", self.op_type()),
+                help: Some("give sizes by `--shape` or `--bind`".to_owned()),
+            }),
+            None => self.fail(format!("an argument of `{}` has no dimension {d}", self.op_type())),
+        }
+    }
+
+    /// The extent of the last dimension, which must be a number.
+    pub(super) fn last_extent(&self, v: ValueId) -> Result<i64> {
+        match self.rank(v)?.checked_sub(1) {
+            Some(last) => self.known_extent(v, last),
+            None => self.fail(format!("`{}` of a number is not supported", self.op_type())),
+        }
+    }
+
     /// An axis, counted from the end if it is negative.
     pub(super) fn axis(&self, axis: i64, rank: usize) -> Result<usize> {
         let found = if axis < 0 { axis.saturating_add(rank as i64) } else { axis };

@@ -229,6 +229,16 @@ fn columns_are_added_to_the_image() {
 }
 
 #[test]
+fn largest_elements_go_back_to_where_they_were() {
+    let pool = with(node("MaxPool", &["x"], &["most", "at"]), "kernel_shape", many(&[2]));
+    let pool = with(pool, "strides", many(&[2]));
+    let back = with(node("MaxUnpool", &["most", "at"], &["y"]), "kernel_shape", many(&[2]));
+    let back = with(back, "strides", many(&[2]));
+    let tensors = vec![f("x", &[1, 2, 4], &[1.0, 5.0, 4.0, 3.0, -2.0, -1.0, -3.0, -4.0])];
+    check(vec![pool, back], tensors, &[0.0, 5.0, 4.0, 0.0, 0.0, -1.0, -3.0, 0.0]);
+}
+
+#[test]
 fn boxes_that_better_ones_overlap_are_left_out() {
     let tensors = vec![
         f("b", &[1, 3, 4], &[0.0, 0.0, 1.0, 1.0, 0.0, 0.1, 1.0, 1.1, 0.0, 5.0, 1.0, 6.0]),

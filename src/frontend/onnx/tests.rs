@@ -107,6 +107,18 @@ fn extents_without_a_name_are_symbols_of_their_own() {
 }
 
 #[test]
+fn recurrent_networks_and_attention_take_batches_of_any_size() {
+    let x = vec![input("x", &["n", "2", "3"])];
+    let x_of = |layout: Vec<NodeProto>, weights| imported(25, x.clone(), weights, layout).map(|g| described(&g).1);
+    let lstm = with_int(node("LSTM", &["x", "w", "r"], &["y"]), "layout", 1);
+    let weights = vec![floats("w", &[1, 16, 3]), floats("r", &[1, 16, 4])];
+    assert_eq!(x_of(vec![lstm], weights), Ok("float32 [n, 2, 1, 4]".to_owned()));
+    let heads = |n: NodeProto| with_int(with_int(n, "q_num_heads", 3), "kv_num_heads", 3);
+    let attention = heads(with_int(node("Attention", &["x", "x", "x"], &["y"]), "is_causal", 1));
+    assert_eq!(x_of(vec![attention], vec![]), Ok("float32 [n, 2, 3]".to_owned()));
+}
+
+#[test]
 fn symbols_are_numbers_where_values_are_given() {
     let inputs = || vec![input("x", &["batch size", "c"]), input("z", &["c", "5"])];
     let nodes = || vec![node("MatMul", &["x", "z"], &["y"])];

@@ -35,7 +35,7 @@ pub(super) static OPERATORS: &[Operator] = &[
             positions = n.binary("add", positions, first)?;
         }
         if mode == "circular" {
-            let length = n.known_shape(past)?[axis];
+            let length = n.known_extent(past, axis)?;
             positions = n.with_number("floor_mod", positions, length as f64)?;
         }
         let indices = n.broadcast(positions, shape)?;
@@ -77,7 +77,7 @@ pub(super) static OPERATORS: &[Operator] = &[
         if kernel == 1 {
             return Ok(vec![Operand::Value(y), Operand::Value(past)]);
         }
-        let length = n.known_shape(all)?[2];
+        let length = n.known_extent(all, 2)?;
         let present = n.part(all, 2, (length - kernel + 1, length), 1)?;
         Ok(vec![Operand::Value(y), Operand::Value(present)])
     }),
@@ -95,7 +95,7 @@ pub(super) static OPERATORS: &[Operator] = &[
             let (score, probability) = (n.graph("score_mod"), n.graph("prob_mod"));
             let (q, k) = (n.cast(q, precision)?, n.cast(k, precision)?);
             let (k, v) = (grouped(n, q, k)?, grouped(n, q, v)?);
-            let scale = scale.unwrap_or(1.0 / (n.last(q)? as f64).sqrt());
+            let scale = scale.unwrap_or(1.0 / (n.last_extent(q)? as f64).sqrt());
             let k = n.permute(k, &[0, 1, 3, 2])?;
             let scores = n.matmul(q, k)?;
             let mut scores = n.with_number("multiply", scores, scale)?;
@@ -114,14 +114,6 @@ pub(super) static OPERATORS: &[Operator] = &[
 ];
 
 impl<'m> Node<'_, 'm> {
-    /// The extent of the last dimension.
-    fn last(&mut self, x: ValueId) -> Result<i64> {
-        match self.known_shape(x)?.last() {
-            Some(&n) => Ok(n),
-            None => self.fail(format!("`{}` of a number is not supported", self.op_type())),
-        }
-    }
-
     /// The only result of a subgraph of one argument.
     fn inlined(&mut self, graph: &'m super::super::proto::GraphProto, x: ValueId) -> Result<ValueId> {
         let results = self.cx.inline(graph, vec![Operand::Value(x)])?;
@@ -134,8 +126,7 @@ impl<'m> Node<'_, 'm> {
 
 /// Heads of keys or values, one for each head of the query.
 fn grouped(n: &mut Node<'_, '_>, q: ValueId, k: ValueId) -> Result<ValueId> {
-    let heads = |n: &mut Node<'_, '_>, v| n.known_shape(v).map(|shape| shape.get(1).copied().unwrap_or(0));
-    let (queries, keys) = (heads(n, q)?, heads(n, k)?);
+    let (queries, keys) = (n.known_extent(q, 1)?, n.known_extent(k, 1)?);
     match queries.checked_rem(keys) {
         Some(0) => n.repeat(k, queries / keys, 1),
         _ => n.fail(format!("`{}` has {queries} heads for {keys} of keys", n.op_type())),
@@ -149,7 +140,7 @@ fn by_heads(n: &mut Node<'_, '_>, x: ValueId, heads: &str) -> Result<ValueId> {
     if shape.len() != 3 {
         return Ok(x);
     }
-    let size = n.last(x)?.checked_div(count).filter(|&size| size > 0);
+    let size = n.last_extent(x)?.checked_div(count).filter(|&size| size > 0);
     let Some(size) = size else { return n.fail(format!("`{}` lacks `{heads}`", n.op_type())) };
     let (count, size) = (n.index(count), n.index(size));
     let x = n.reshape(x, vec![shape[0], shape[1], count, size])?;
@@ -170,7 +161,7 @@ fn attention<'m>(n: &mut Node<'_, 'm>) -> Result<Vec<Operand<'m>>> {
     let present = [k, v].map(Operand::Value);
     let (k, v) = (grouped(n, q, k)?, grouped(n, q, v)?);
     let scale = n.opt_float("scale");
-    let root = scale.unwrap_or(1.0 / (n.last(q)? as f64).sqrt()).sqrt();
+    let root = scale.unwrap_or(1.0 / (n.last_extent(q)? as f64).sqrt()).sqrt();
     let (scaled_q, scaled_k) = (n.with_number("multiply", q, root)?, n.with_number("multiply", k, root)?);
     let scaled_k = n.permute(scaled_k, &[0, 1, 3, 2])?;
     let raw = n.matmul(scaled_q, scaled_k)?;
@@ -300,13 +291,13 @@ fn rotary(n: &mut Node<'_, '_>) -> Result<ValueId> {
     let is_flat = shape.len() == 3;
     let (mut by_heads, mut axis) = (x, 1);
     if is_flat {
-        let size = n.last(x)?.checked_div(heads).filter(|&size| size > 0);
+        let size = n.last_extent(x)?.checked_div(heads).filter(|&size| size > 0);
         let Some(size) = size else { return n.fail("`RotaryEmbedding` of 3 dimensions lacks `num_heads`") };
         let (heads, size) = (n.index(heads), n.index(size));
         by_heads = n.reshape(x, vec![shape[0], shape[1], heads, size])?;
         axis = 2;
     }
-    let size = n.last(by_heads)?;
+    let size = n.last_extent(by_heads)?;
     let rotated = match n.int("rotary_embedding_dim", 0) {
         0 => size,
         dim if (2..=size).contains(&dim) => dim,
@@ -354,7 +345,7 @@ fn linear_attention<'m>(n: &mut Node<'_, 'm>) -> Result<Vec<Operand<'m>>> {
     let (heads, kv_heads) = (n.int("q_num_heads", 0), n.int("kv_num_heads", 0));
     let (result, shape) = (n.dtype(q)?, n.known_shape(q)?);
     let [batch, steps, width] = shape[..] else { return n.fail("`LinearAttention` needs 3 dimensions") };
-    let values = n.last(v)?.checked_div(kv_heads).unwrap_or(0);
+    let values = n.last_extent(v)?.checked_div(kv_heads).unwrap_or(0);
     let Some(size) = width.checked_div(heads).filter(|_| values > 0 && heads % kv_heads == 0) else {
         return n.fail("the numbers of heads of `LinearAttention` do not fit its arguments");
     };
@@ -380,11 +371,11 @@ fn linear_attention<'m>(n: &mut Node<'_, 'm>) -> Result<Vec<Operand<'m>>> {
     if is_gated {
         let g = n.value(4)?;
         let g = n.cast(g, dtype)?;
-        decay = Some((n.unary("exp", g)?, n.last(g)? / kv_heads));
+        decay = Some((n.unary("exp", g)?, n.last_extent(g)? / kv_heads));
     }
     if is_delta {
         let b = n.value(5)?;
-        beta = Some((n.cast(b, dtype)?, n.last(b)?));
+        beta = Some((n.cast(b, dtype)?, n.last_extent(b)?));
     }
     let (q, k, v) = (n.cast(q, dtype)?, n.cast(k, dtype)?, n.cast(v, dtype)?);
     let mut results = Vec::new();

@@ -202,7 +202,7 @@ fn embed<'m>(n: &mut Node<'_, 'm>) -> Result<Vec<Operand<'m>>> {
 /// Heads of a tensor `[batch, position, heads * size]`: `[batch, heads, position, size]`.
 fn split_heads(n: &mut Node<'_, '_>, x: ValueId, heads: i64) -> Result<ValueId> {
     let shape = n.shape(x)?;
-    let width = n.known_shape_of_last(x)?;
+    let width = n.last_extent(x)?;
     let [batch, rows, _] = shape[..] else { return n.fail(format!("`{}` needs 3 dimensions", n.op_type())) };
     let Some(size) = width.checked_div(heads).filter(|size| size * heads == width) else {
         return n.fail(format!("`{}` has {heads} heads for {width} elements", n.op_type()));
@@ -210,15 +210,6 @@ fn split_heads(n: &mut Node<'_, '_>, x: ValueId, heads: i64) -> Result<ValueId> 
     let (heads, size) = (n.index(heads), n.index(size));
     let x = n.reshape(x, vec![batch, rows, heads, size])?;
     n.permute(x, &[0, 2, 1, 3])
-}
-
-impl Node<'_, '_> {
-    fn known_shape_of_last(&mut self, x: ValueId) -> Result<i64> {
-        match self.shape(x)?.last().map(|&e| self.arena().as_int(e)) {
-            Some(Some(n)) => Ok(n),
-            _ => self.fail(format!("`{}` needs a last dimension that is a number", self.op_type())),
-        }
-    }
 }
 
 /// How scores become weights.
@@ -235,7 +226,7 @@ struct Scores {
 
 /// Attention of heads `[batch, heads, position, size]`, as `[batch, position, heads * size]`.
 fn attend(n: &mut Node<'_, '_>, q: ValueId, k: ValueId, v: ValueId, how: &Scores) -> Result<ValueId> {
-    let (size, dtype) = (n.known_shape_of_last(q)?, n.dtype(q)?);
+    let (size, dtype) = (n.last_extent(q)?, n.dtype(q)?);
     let keys = n.swapped(k)?;
     let scores = n.matmul(q, keys)?;
     let mut scores = n.with_number("multiply", scores, how.scale.unwrap_or(1.0 / (size as f64).sqrt()))?;
@@ -298,7 +289,7 @@ fn attention<'m>(n: &mut Node<'_, 'm>) -> Result<Vec<Operand<'m>>> {
     if let Some(bias) = n.opt_value(2)? {
         all = n.binary("add", all, bias)?;
     }
-    let width = n.known_shape_of_last(all)?;
+    let width = n.last_extent(all)?;
     let sizes = n.ints("qkv_hidden_sizes").unwrap_or_else(|| vec![width / 3; 3]);
     let &[queries, keys, values] = &sizes[..] else { return n.fail("`Attention` has other than 3 sizes") };
     if queries + keys + values != width {
@@ -343,7 +334,7 @@ fn multi_head<'m>(n: &mut Node<'_, 'm>) -> Result<Vec<Operand<'m>>> {
     if let Some(bias) = n.opt_value(3)? {
         let mut at = 0;
         for x in &mut given {
-            let width = n.known_shape_of_last(*x)?;
+            let width = n.last_extent(*x)?;
             let part = n.part(bias, 0, (at, at + width), 1)?;
             *x = n.binary("add", *x, part)?;
             at += width;

@@ -63,8 +63,9 @@ fn layer<'m>(n: &mut Node<'_, 'm>, cell: &Cell) -> Result<Vec<Operand<'m>>> {
     if by_batch {
         x = n.permute(x, &[1, 0, 2])?;
     }
-    let (shape, dtype) = (n.known_shape(x)?, n.dtype(x)?);
-    let [steps, batch, _] = shape[..] else { return n.fail(format!("`{}` needs 3 dimensions", n.op_type())) };
+    let (shape, dtype) = (n.shape(x)?, n.dtype(x)?);
+    let [_, batch, _] = shape[..] else { return n.fail(format!("`{}` needs 3 dimensions", n.op_type())) };
+    let steps = n.known_extent(x, 0)?;
     if !(1..=MOST_STEPS).contains(&steps) {
         return n.fail(format!("`{}` of {steps} steps is not supported, but of 1 to {MOST_STEPS}", n.op_type()));
     }
@@ -83,7 +84,8 @@ fn layer<'m>(n: &mut Node<'_, 'm>, cell: &Cell) -> Result<Vec<Operand<'m>>> {
     let lengths = match lengths {
         Some(lengths) => {
             let lengths = n.cast(lengths, DType::Int64)?;
-            Some(n.reshape_to(lengths, &[batch, 1])?)
+            let one = n.index(1);
+            Some(n.reshape(lengths, vec![batch, one])?)
         }
         None => None,
     };
@@ -124,8 +126,8 @@ fn layer<'m>(n: &mut Node<'_, 'm>, cell: &Cell) -> Result<Vec<Operand<'m>>> {
         let start = |n: &mut Node<'_, '_>, v: Option<ValueId>| match v {
             Some(v) => n.at(v, 0, d as i64),
             None => {
-                let shape = n.indices(&[batch, hidden]);
-                n.full(shape, 0.0, dtype)
+                let hidden = n.index(hidden);
+                n.full(vec![batch, hidden], 0.0, dtype)
             }
         };
         let (mut h, mut c) = (start(n, initial_h)?, start(n, initial_c)?);
