@@ -93,6 +93,16 @@ fn a_chain_of_shapes_is_folded() {
 }
 
 #[test]
+fn an_output_has_its_name_whatever_it_is_made_of() {
+    let nodes = vec![with_int(node("Gemm", &["x", "w", "b"], &["y"]), "transB", 1)];
+    let known = vec![floats("w", &[5, 3]), floats("b", &[5])];
+    let graph = imported(13, vec![input("x", &["2", "3"])], known, nodes).expect("a graph");
+    let named = graph.values.iter().filter(|v| v.name.as_str() == "y").count();
+    let output = graph.output.values()[0];
+    assert_eq!((graph.value(output).name.as_str(), named), ("y", 1));
+}
+
+#[test]
 fn bounds_from_the_end_of_symbolic_extents_are_bounds() {
     let known = vec![ints("from", &[1], &[0]), ints("to", &[1], &[i64::MAX]), ints("axes", &[1], &[0])];
     let nodes = vec![node("Slice", &["x", "from", "to", "axes"], &["y"])];

@@ -107,6 +107,7 @@ pub fn import(model: &Model, given: &Given) -> std::result::Result<Imported, Uns
         let found = cx.problems.into_iter().map(Problem::diagnostic).collect();
         return Err(Unsupported { found, needed: cx.needed.into_iter().collect() });
     }
+    cx.name_outputs(&outputs);
     cx.function.output = match &outputs[..] {
         [one] => one.clone(),
         _ => Output::Tuple(outputs),
@@ -136,6 +137,24 @@ impl Problem {
 }
 
 impl<'m> Translator<'m> {
+    /// Gives outputs the names that the model gives them. The steps on the way to an output have its name so far.
+    fn name_outputs(&mut self, outputs: &[Output]) {
+        for (info, output) in self.model.graph.output.iter().zip(outputs) {
+            let Output::Value(v) = *output else { continue };
+            let name = super::names::identifier(&info.name);
+            let is_param = |f: &Function, i: usize| matches!(f.values[i].def, ValueDef::Param);
+            let same: Vec<usize> =
+                (0..self.function.values.len()).filter(|&i| self.function.values[i].name.as_str() == name).collect();
+            if is_param(&self.function, v.index()) || same.iter().any(|&i| is_param(&self.function, i)) {
+                continue;
+            }
+            for i in same {
+                self.function.values[i].name = "lv".into();
+            }
+            self.function.values[v.index()].name = name.as_str().into();
+        }
+    }
+
     /// A function with the inputs of a model.
     fn of_inputs(model: &'m Model, given: &Given) -> Translator<'m> {
         let mut cx = Translator {
