@@ -357,3 +357,23 @@ fn a_weight_with_several_names_is_one_parameter() {
     let found = with_functions(vec![function], nodes, vec![f("w", &[12], &all)], &["y"]).expect("results");
     assert_eq!(found[0][3], 12.0);
 }
+
+#[test]
+fn loops_without_an_end_are_refused() {
+    let whole = with(node("Loop", &["", "", "x"], &["y"]), "body", graph(body(&["i", "c", "v"], vec![], &["c", "v"])));
+    let found = results(vec![whole], vec![f("x", &[], &[1.5])], &["y"]);
+    assert!(found.is_err_and(|e| e.contains("or never end")));
+    // A function that calls itself.
+    let mut call = node("Again", &["x"], &["y"]);
+    call.domain = "own".into();
+    let function = FunctionProto {
+        name: "Again".into(),
+        domain: "own".into(),
+        input: vec!["x".into()],
+        output: vec!["y".into()],
+        node: vec![call.clone()],
+        ..FunctionProto::default()
+    };
+    let found = with_functions(vec![function], vec![call], vec![f("x", &[], &[1.5])], &["y"]);
+    assert!(found.is_err_and(|e| e.contains("nested more than")));
+}

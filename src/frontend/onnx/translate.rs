@@ -18,6 +18,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// Loops that become more calls are refused.
 const MOST_CALLS: usize = 1 << 16;
 
+/// So are subgraphs and functions of more nodes in all, which may become no calls.
+const MOST_NODES: usize = 1 << 17;
+
 /// Subgraphs in subgraphs are refused from this depth on.
 const MOST_DEPTH: usize = 16;
 
@@ -54,6 +57,8 @@ pub(super) struct Translator<'m> {
     pub frames: Vec<Frame<'m>>,
     /// The number of subgraphs and functions around it.
     depth: usize,
+    /// The nodes of subgraphs and functions so far.
+    n_nodes: usize,
     /// The inputs whose elements were missed.
     pub needed: BTreeSet<String>,
 }
@@ -163,6 +168,7 @@ impl<'m> Translator<'m> {
             scopes: vec![HashMap::new()],
             frames: Vec::new(),
             depth: 0,
+            n_nodes: 0,
             symbols: HashMap::new(),
             bound: given.symbols.clone(),
             weights: HashMap::new(),
@@ -368,8 +374,10 @@ impl<'m> Translator<'m> {
         if self.depth == MOST_DEPTH {
             return Err(Refusal::from(format!("subgraphs and functions are nested more than {MOST_DEPTH} times")));
         }
-        if self.function.order.len() > MOST_CALLS {
-            return Err(Refusal::from(format!("loops become more than {MOST_CALLS} operators")));
+        self.n_nodes += 1 + nodes.len();
+        if self.function.order.len() > MOST_CALLS || self.n_nodes > MOST_NODES {
+            let reason = format!("loops and functions become more than {MOST_CALLS} operators, or never end");
+            return Err(Refusal::from(reason));
         }
         self.scopes.push(scope);
         self.depth += 1;

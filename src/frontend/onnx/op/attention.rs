@@ -51,8 +51,7 @@ pub(super) static OPERATORS: &[Operator] = &[
     many("CausalConvWithState", 27, |n| {
         let (x, w) = (n.value(0)?, n.value(1)?);
         let (shape, dtype) = (n.shape(x)?, n.dtype(x)?);
-        let channels = n.known_shape(w)?[0];
-        let kernel = n.known_shape(w)?.get(2).copied().unwrap_or(0);
+        let (channels, kernel) = (n.known_extent(w, 0)?, n.known_extent(w, 2)?);
         let [batch, rows, _] = shape[..] else { return n.fail("`CausalConvWithState` needs 3 dimensions") };
         if kernel < 1 {
             return n.fail("`CausalConvWithState` has an empty kernel");
@@ -154,7 +153,10 @@ fn attention<'m>(n: &mut Node<'_, 'm>) -> Result<Vec<Operand<'m>>> {
     let mut v = by_heads(n, v, "kv_num_heads")?;
     let mut before = n.index(0);
     if let (Some(past_k), Some(past_v)) = (n.opt_value(4)?, n.opt_value(5)?) {
-        before = n.shape(past_k)?[2];
+        before = match n.shape(past_k)?.get(2) {
+            Some(&before) => before,
+            None => return n.fail("the past keys of `Attention` need 4 dimensions"),
+        };
         k = n.concat(vec![past_k, k], 2)?;
         v = n.concat(vec![past_v, v], 2)?;
     }
@@ -346,7 +348,8 @@ fn linear_attention<'m>(n: &mut Node<'_, 'm>) -> Result<Vec<Operand<'m>>> {
     let (result, shape) = (n.dtype(q)?, n.known_shape(q)?);
     let [batch, steps, width] = shape[..] else { return n.fail("`LinearAttention` needs 3 dimensions") };
     let values = n.last_extent(v)?.checked_div(kv_heads).unwrap_or(0);
-    let Some(size) = width.checked_div(heads).filter(|_| values > 0 && heads % kv_heads == 0) else {
+    let fits = heads > 0 && kv_heads > 0 && values > 0 && heads % kv_heads.max(1) == 0;
+    let Some(size) = width.checked_div(heads).filter(|_| fits) else {
         return n.fail("the numbers of heads of `LinearAttention` do not fit its arguments");
     };
     let scale = match n.float("scale", 0.0) {

@@ -195,7 +195,7 @@ fn embed<'m>(n: &mut Node<'_, 'm>) -> Result<Vec<Operand<'m>>> {
     let (scale, shift) = (n.value(5)?, n.value(6)?);
     let [y, ..] = normalised(n, sum, scale, Some(shift), epsilon)?;
     // Without a mask the lengths are 0.
-    let lengths = n.full(shape[..1].to_vec(), 0.0, DType::Int32)?;
+    let lengths = n.full(shape.into_iter().take(1).collect(), 0.0, DType::Int32)?;
     Ok([y, lengths, sum].map(Operand::Value).to_vec())
 }
 
@@ -204,7 +204,7 @@ fn split_heads(n: &mut Node<'_, '_>, x: ValueId, heads: i64) -> Result<ValueId> 
     let shape = n.shape(x)?;
     let width = n.last_extent(x)?;
     let [batch, rows, _] = shape[..] else { return n.fail(format!("`{}` needs 3 dimensions", n.op_type())) };
-    let Some(size) = width.checked_div(heads).filter(|size| size * heads == width) else {
+    let Some(size) = width.checked_div(heads).filter(|size| heads > 0 && size * heads == width) else {
         return n.fail(format!("`{}` has {heads} heads for {width} elements", n.op_type()));
     };
     let (heads, size) = (n.index(heads), n.index(size));
@@ -368,8 +368,11 @@ fn matmul_bits(n: &mut Node<'_, '_>) -> Result<ValueId> {
     n.ignore("accuracy_level");
     let (a, b, scales) = (n.value(0)?, n.value(1)?, n.value(2)?);
     let dtype = n.dtype(a)?;
-    if !matches!(bits, 4 | 8) || rows < 1 || columns < 1 || block < 1 {
+    if !matches!(bits, 4 | 8) {
         return n.fail(format!("`MatMulNBits` of {bits} bits is not supported, but of 4 and 8"));
+    }
+    if [rows, columns, block].iter().any(|v| !(1..1 << 31).contains(v)) {
+        return n.fail("the sizes of `MatMulNBits` are not positive");
     }
     let blocks = (rows + block - 1) / block;
     let wide = blocks * block;

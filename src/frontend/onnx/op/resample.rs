@@ -40,6 +40,9 @@ pub(super) fn resample(n: &mut Node<'_, '_>, x: ValueId, axes: &[Axis], how: &Sa
     let mut y = x;
     let mut inside: Option<ValueId> = None;
     for a in axes {
+        if a.extent < 1 && a.result > 0 || a.result > MOST_WEIGHTS {
+            return n.fail(format!("`{}` of {} elements to {} is not supported", n.op_type(), a.extent, a.result));
+        }
         let positions: Vec<f64> = (0..a.result).map(|i| a.position(i as f64, how.transformation)).collect();
         y = if how.mode == "nearest" {
             let nearest: Vec<f64> = positions.iter().map(|&p| a.nearest(p, how.nearest)).collect();

@@ -4,6 +4,9 @@ use super::super::extents::Extents;
 use super::*;
 use crate::ir::DType;
 
+/// Longer tensors are not split.
+const MOST_PARTS: i64 = 1 << 16;
+
 pub(super) static OPERATORS: &[Operator] = &[
     many("ConcatFromSequence", 11, |n| {
         let all = n.sequence(0)?;
@@ -80,6 +83,9 @@ pub(super) static OPERATORS: &[Operator] = &[
         let axis = n.int("axis", 0);
         let axis = n.axis(axis, n.rank(x)?)?;
         let extent = n.known_shape(x)?[axis];
+        if extent > MOST_PARTS {
+            return n.fail(format!("`SplitToSequence` of {extent} elements is not supported"));
+        }
         let keeps = n.flag("keepdims", true) || n.has(1);
         let sizes = if n.has(1) {
             let sizes = n.known_ints(1)?;
@@ -93,7 +99,7 @@ pub(super) static OPERATORS: &[Operator] = &[
         } else {
             vec![1; usize::try_from(extent).unwrap_or(0)]
         };
-        if sizes.iter().any(|&size| size < 0) || sizes.iter().sum::<i64>() != extent {
+        if sizes.iter().any(|size| !(0..=extent).contains(size)) || sizes.iter().sum::<i64>() != extent {
             return n.fail(format!("`SplitToSequence` of {extent} elements into {sizes:?}"));
         }
         let mut parts = Vec::new();

@@ -13,9 +13,9 @@ pub(super) static OPERATORS: &[Operator] = &[
         let Some(extents) = size.get(2..).filter(|e| matches!(e.len(), 2 | 3)) else {
             return n.fail("`AffineGrid` needs 4 or 5 dimensions");
         };
-        let points: i64 = extents.iter().product();
-        if !(1..=MOST_POSITIONS).contains(&points) {
-            return n.fail(format!("`AffineGrid` of {points} points is not supported"));
+        let points = count(extents);
+        if points > MOST_POSITIONS || extents.iter().any(|&e| e < 1) {
+            return n.fail(format!("`AffineGrid` of {extents:?} points is not supported"));
         }
         let at = |i: i64, extent: i64| match (align, extent) {
             (true, 1) => -1.0,
@@ -78,6 +78,9 @@ pub(super) static OPERATORS: &[Operator] = &[
         if [kernel.len(), strides.len(), pads.len() / 2] != [spatial; 3] || spatial == 0 {
             return n.fail(format!("the attributes of `MaxUnpool` are not for {spatial} spatial dimensions"));
         }
+        if kernel.iter().chain(&strides).chain(&pads).any(|v| !(0..1 << 31).contains(v)) {
+            return n.fail("the windows of `MaxUnpool` are not positive");
+        }
         let full = |d: usize| (shape[d + 2] - 1) * strides[d] + kernel[d] - pads[d] - pads[spatial + d];
         let mut tight = shape[..2].to_vec();
         tight.extend((0..spatial).map(full));
@@ -86,7 +89,10 @@ pub(super) static OPERATORS: &[Operator] = &[
             return n.fail(format!("`MaxUnpool` has a shape of {} dimensions", wanted.len()));
         }
         // Indices count in the image without the rest that the shape adds.
-        let elements: i64 = tight.iter().product();
+        let elements = count(&tight);
+        if tight.iter().any(|&e| e < 0) || elements == i64::MAX {
+            return n.fail("the result of `MaxUnpool` has no shape");
+        }
         let (dtype, all) = (n.dtype(x)?, n.indices(&[elements]));
         let zeros = n.full(all, 0.0, dtype)?;
         let (x, indices) = (n.reshape_to(x, &[-1])?, n.reshape_to(indices, &[-1])?);
@@ -142,6 +148,11 @@ pub(super) static OPERATORS: &[Operator] = &[
     }),
 ];
 
+/// The number of elements of a shape; the largest number if it is larger.
+fn count(shape: &[i64]) -> i64 {
+    shape.iter().fold(1_i64, |n, &extent| n.saturating_mul(extent))
+}
+
 /// Columns of blocks, added to the image where they come from.
 fn col2im(n: &mut Node<'_, '_>) -> Result<ValueId> {
     let (x, image, block) = (n.value(0)?, n.known_ints(1)?, n.known_ints(2)?);
@@ -158,9 +169,10 @@ fn col2im(n: &mut Node<'_, '_>) -> Result<ValueId> {
     let padded: Vec<i64> = (0..spatial).map(|d| image[d] + pads[d] + pads[spatial + d]).collect();
     let windows: Vec<i64> =
         (0..spatial).map(|d| (padded[d] - (block[d] - 1) * dilations[d] - 1).div_euclid(strides[d]) + 1).collect();
-    let (size, count) = (block.iter().product::<i64>(), windows.iter().product::<i64>());
-    if windows.iter().any(|&w| w < 1) || size.saturating_mul(count) > MOST_POSITIONS {
-        return n.fail(format!("`Col2Im` of {count} blocks of {size} elements is not supported"));
+    let (size, blocks) = (count(&block), count(&windows));
+    let is_large = size.saturating_mul(blocks) > MOST_POSITIONS || count(&padded) == i64::MAX;
+    if is_large || windows.iter().any(|&w| w < 1) {
+        return n.fail(format!("`Col2Im` of {blocks} blocks of {size} elements is not supported"));
     }
     let coordinates = |mut p: i64, extents: &[i64]| {
         let mut at: Vec<i64> = extents.iter().rev().map(|e| (p % e, p /= e).0).collect();
@@ -170,7 +182,7 @@ fn col2im(n: &mut Node<'_, '_>) -> Result<ValueId> {
     let mut positions = Vec::new();
     for b in 0..size {
         let inner = coordinates(b, &block);
-        for w in 0..count {
+        for w in 0..blocks {
             let outer = coordinates(w, &windows);
             let at = |p: i64, d: usize| p * padded[d] + outer[d] * strides[d] + inner[d] * dilations[d];
             positions.push((0..spatial).fold(0, at) as f64);
@@ -180,14 +192,14 @@ fn col2im(n: &mut Node<'_, '_>) -> Result<ValueId> {
     let ([batch, rows, columns], true) = (&shape[..], shape.get(1).is_some_and(|rows| rows % size == 0)) else {
         return n.fail("`Col2Im` needs 3 dimensions: images, elements of blocks, blocks");
     };
-    if *columns != count {
-        return n.fail(format!("`Col2Im` has {columns} columns, expected {count}"));
+    if *columns != blocks {
+        return n.fail(format!("`Col2Im` has {columns} columns, expected {blocks}"));
     }
     let (dtype, channels) = (n.dtype(x)?, rows / size);
-    let positions = n.numbers(&positions, &[1, 1, size * count], DType::Int64)?;
-    let all = n.indices(&[*batch, channels, size * count]);
+    let positions = n.numbers(&positions, &[1, 1, size * blocks], DType::Int64)?;
+    let all = n.indices(&[*batch, channels, size * blocks]);
     let positions = n.broadcast(positions, all)?;
-    let updates = n.reshape_to(x, &[*batch, channels, size * count])?;
+    let updates = n.reshape_to(x, &[*batch, channels, size * blocks])?;
     let elements = n.indices(&[*batch, channels, padded.iter().product()]);
     let zeros = n.full(elements, 0.0, dtype)?;
     let args = vec![
