@@ -20,7 +20,7 @@
 //! | [`of_func()`] | the stages of a prim_func |
 //! | [`translate()`] | the instructions |
 //! | [`of_trace()`] | back from instructions |
-//! | [`print`] | as a text |
+//! | [`mod@print`] | as a text |
 
 pub mod attach;
 pub mod axis;
