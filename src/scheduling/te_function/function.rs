@@ -46,6 +46,10 @@ const REFUSED: &[(&str, &str)] = &[
     ("te.extern", "calls code that is not known here; write its computation by `te.compute`"),
     ("te.extern_primfunc", "puts a prim_func into tensor expressions; give the prim_func itself to the command"),
     ("te.scan", "is not supported, nor does `te.create_prim_func` support it; write the steps by `te.compute`"),
+    (
+        "te.decl_tensor_intrin",
+        "stands for code that is not known here; give `tensorize` the name of an intrinsic (`--intrin`)",
+    ),
     ("te.hybrid.script", "is not supported; write the computation by `te.compute`"),
 ];
 

@@ -149,6 +149,7 @@ fn mistakes_are_refused_with_a_mend() {
         ("return te.expp(A)", "`te.expp` is not known here", "did you mean `te.exp`?"),
         ("return topi.nn.reluu(A)", "`topi.nn.reluu` is not known here", "did you mean `topi.nn.relu`?"),
         ("return te.extern((4,), [A], 1)", "`te.extern` calls code", ""),
+        ("return te.decl_tensor_intrin(A.op, A)", "`te.decl_tensor_intrin` stands for code", ""),
         (
             "return [A, te.compute((4, 6), lambda i, j: A[i] + 1)]",
             "found a tensor with too few indices",
