@@ -4,15 +4,15 @@ use super::extents::{self, Extents};
 use super::fold::fold;
 use super::given::{Given, Imported, Unsupported};
 use super::model::Model;
-use super::names::Names;
+use super::names::{Names, identifier};
 use super::node::{Node, Refusal, Result};
 use super::proto::{
     AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto, TensorShapeProto, ValueInfoProto,
 };
 use super::{op, tensor, types};
 use crate::diagnostic::Diagnostic;
-use crate::graph::{Arg, Function, Output, Type, ValueDef, ValueId, op as operators, pass};
-use crate::ir::{AttrValue, DType, ExprId};
+use crate::graph::{Arg, Function, Output, Type, Value, ValueDef, ValueId, op as operators, pass};
+use crate::ir::{AttrValue, DType, ExprId, Symbol};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Loops that become more calls are refused.
@@ -146,17 +146,15 @@ impl<'m> Translator<'m> {
     fn name_outputs(&mut self, outputs: &[Output]) {
         for (info, output) in self.model.graph.output.iter().zip(outputs) {
             let Output::Value(v) = *output else { continue };
-            let name = super::names::identifier(&info.name);
-            let is_param = |f: &Function, i: usize| matches!(f.values[i].def, ValueDef::Param);
-            let same: Vec<usize> =
-                (0..self.function.values.len()).filter(|&i| self.function.values[i].name.as_str() == name).collect();
-            if is_param(&self.function, v.index()) || same.iter().any(|&i| is_param(&self.function, i)) {
+            let name: Symbol = identifier(&info.name).as_str().into();
+            let values = &mut self.function.values;
+            // Parameters keep their names, by which callers pass them.
+            let is_param = |value: &Value| matches!(value.def, ValueDef::Param);
+            if is_param(&values[v.index()]) || values.iter().any(|value| value.name == name && is_param(value)) {
                 continue;
             }
-            for i in same {
-                self.function.values[i].name = "lv".into();
-            }
-            self.function.values[v.index()].name = name.as_str().into();
+            values.iter_mut().filter(|value| value.name == name).for_each(|value| value.name = "lv".into());
+            values[v.index()].name = name;
         }
     }
 
