@@ -301,8 +301,6 @@ fn attention<'m>(n: &mut Node<'_, 'm>) -> Result<Vec<Operand<'m>>> {
     };
     let (q, mut k) = (part(0, queries)?, part(queries, queries + keys)?);
     let mut v = part(queries + keys, width)?;
-    let (filter, is_causal, scale) =
-        (n.float("mask_filter_value", -10000.0), n.flag("unidirectional", false), n.opt_float("scale"));
     let mut before = None;
     if let Some(past) = n.opt_value(4)? {
         before = n.shape(past)?.get(3).copied();
@@ -310,16 +308,30 @@ fn attention<'m>(n: &mut Node<'_, 'm>) -> Result<Vec<Operand<'m>>> {
         k = n.concat(vec![past_k, k], 2)?;
         v = n.concat(vec![past_v, v], 2)?;
     }
+    let y = attend_masked(n, [q, k, v], (3, 5), before, dtype)?;
+    let present = n.call("stack", vec![("tensors", Arg::Values(vec![k, v])), ("axis", int(0))])?;
+    Ok(vec![Operand::Value(y), Operand::Value(present)])
+}
+
+/// Attention by heads as the attributes of the fused operators say. The mask of the keys and the bias of the scores are inputs, and
+/// `before` keys come from earlier calls.
+fn attend_masked(
+    n: &mut Node<'_, '_>,
+    [q, k, v]: [ValueId; 3],
+    (mask, bias): (usize, usize),
+    before: Option<ExprId>,
+    dtype: DType,
+) -> Result<ValueId> {
+    let filter = n.float("mask_filter_value", -10000.0);
+    let (is_causal, scale) = (n.flag("unidirectional", false), n.opt_float("scale"));
     let mut biases = Vec::new();
-    if let Some(mask) = n.opt_value(3)? {
+    if let Some(mask) = n.opt_value(mask)? {
         let extent = n.shape(k)?[2];
         biases.push(key_mask(n, mask, extent, filter, dtype)?);
     }
-    biases.extend(n.opt_value(5)?);
+    biases.extend(n.opt_value(bias)?);
     let how = Scores { scale: scale.filter(|&s| s != 0.0), biases, is_causal, filter, before };
-    let y = attend(n, q, k, v, &how)?;
-    let present = n.call("stack", vec![("tensors", Arg::Values(vec![k, v])), ("axis", int(0))])?;
-    Ok(vec![Operand::Value(y), Operand::Value(present)])
+    attend(n, q, k, v, &how)
 }
 
 /// Queries, keys and values `[batch, position, heads * size]`; keys and values may be by heads already.
@@ -342,22 +354,13 @@ fn multi_head<'m>(n: &mut Node<'_, 'm>) -> Result<Vec<Operand<'m>>> {
     }
     let mut by_heads = |x: ValueId| if n.rank(x)? == 4 { Ok(x) } else { split_heads(n, x, heads) };
     let [q, mut k, mut v] = [by_heads(given[0])?, by_heads(given[1])?, by_heads(given[2])?];
-    let (filter, is_causal, scale) =
-        (n.float("mask_filter_value", -10000.0), n.flag("unidirectional", false), n.opt_float("scale"));
     let mut before = None;
     if let (Some(past_k), Some(past_v)) = (n.opt_value(6)?, n.opt_value(7)?) {
         before = n.shape(past_k)?.get(2).copied();
         k = n.concat(vec![past_k, k], 2)?;
         v = n.concat(vec![past_v, v], 2)?;
     }
-    let mut biases = Vec::new();
-    if let Some(mask) = n.opt_value(4)? {
-        let extent = n.shape(k)?[2];
-        biases.push(key_mask(n, mask, extent, filter, dtype)?);
-    }
-    biases.extend(n.opt_value(5)?);
-    let how = Scores { scale: scale.filter(|&s| s != 0.0), biases, is_causal, filter, before };
-    let y = attend(n, q, k, v, &how)?;
+    let y = attend_masked(n, [q, k, v], (4, 5), before, dtype)?;
     Ok([y, k, v].map(Operand::Value).to_vec())
 }
 
