@@ -219,20 +219,26 @@ fn needs(options: &CodegenOptions, has_dots: bool) -> Result<u32, CodegenError> 
         if flag.as_bool() != Some(true) {
             continue;
         }
-        needs |= match flag.name {
-            "has_sse3" | "has_ssse3" | "has_cmpxchg16b" | "has_sse41" | "has_sse42" | "has_avx" | "has_avx2"
-            | "has_fma" | "has_bmi1" | "has_bmi2" | "has_popcnt" | "has_lzcnt" => features::AVX2,
-            "has_avx512f" | "has_avx512dq" | "has_avx512vl" => features::AVX512,
-            "has_avx512vnni" => features::AVX512_VNNI,
-            "has_avxvnni" => features::AVX_VNNI,
-            "has_avx512bitalg" => features::AVX512_BITALG,
-            "has_avx512vbmi" => features::AVX512_VBMI,
-            // AArch64: objects are for the machine that they were built on.
-            _ if cfg!(target_arch = "aarch64") => 0,
-            other => return Err(CodegenError::Machine(format!("the feature `{other}` is not known here"))),
-        };
+        needs |= feature_of(flag.name)
+            .ok_or_else(|| CodegenError::Machine(format!("the feature `{}` is not known here", flag.name)))?;
     }
     Ok(needs)
+}
+
+/// The bit of a flag of Cranelift's description of the machine; `None` for one that is not known.
+fn feature_of(flag: &str) -> Option<u32> {
+    Some(match flag {
+        "has_sse3" | "has_ssse3" | "has_cmpxchg16b" | "has_sse41" | "has_sse42" | "has_avx" | "has_avx2"
+        | "has_fma" | "has_bmi1" | "has_bmi2" | "has_popcnt" | "has_lzcnt" => features::AVX2,
+        "has_avx512f" | "has_avx512dq" | "has_avx512vl" => features::AVX512,
+        "has_avx512vnni" => features::AVX512_VNNI,
+        "has_avx_vnni" => features::AVX_VNNI,
+        "has_avx512bitalg" => features::AVX512_BITALG,
+        "has_avx512vbmi" => features::AVX512_VBMI,
+        // AArch64: objects are for the machine that they were built on.
+        _ if cfg!(target_arch = "aarch64") => 0,
+        _ => return None,
+    })
 }
 
 /// Names of the functions that Cranelift calls for lack of an instruction, as the support code has them.
@@ -253,5 +259,22 @@ fn name_of_libcall(call: LibCall) -> String {
         LibCall::FmaF32 => "tvmr_libcall_fmaf".to_owned(),
         LibCall::FmaF64 => "tvmr_libcall_fma".to_owned(),
         other => format!("tvmr_libcall_{other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Machines that have more than the one that runs this test set more of the flags.
+    #[test]
+    fn every_flag_of_a_machine_is_known() {
+        let isa = isa_for(Cpu::of(&CodegenOptions::default())).expect("the machine is described");
+        let flags = isa.isa_flags();
+        let names: Vec<&str> = flags.iter().map(|f| f.name).filter(|name| name.starts_with("has_")).collect();
+        assert!(!names.is_empty());
+        for name in names {
+            assert!(feature_of(name).is_some(), "{name}");
+        }
     }
 }
