@@ -7,9 +7,11 @@
 //! and the number of programs that they span; `--seeds` adds the candidates that a search starts with. A printed sketch
 //! is a schedule function: change it, and use it with `tune --space FILE.py`.
 //!
-//! | `--space` | what it is | | --- | --- | | `auto` (default) | rules made for tvmr's code generator and the machine
-//! at hand | | `tvm` | the rules, postprocessors and parameters of TVM's MetaSchedule for CPUs, sketch for sketch | |
-//! `FILE.py` | your own schedule function, see [tuning.md](tuning.md#your-own-search-space) |
+//! `--space` chooses:
+//!
+//! * `auto` (the default): rules made for tvmr's code generator and the machine at hand;
+//! * `tvm`: the rules, postprocessors and parameters of TVM's MetaSchedule for CPUs, sketch for sketch;
+//! * `FILE.py`: your own schedule function, see [tuning.md](tuning.md#your-own-search-space).
 //!
 //! # How a space is made
 //!

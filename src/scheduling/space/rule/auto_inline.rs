@@ -2,8 +2,9 @@
 //!
 //! *When*: a block computes a scalar from nothing; or it writes one buffer element by element, from elements at the
 //! same or shifted indices, and neither calls `exp` or another costly function nor contains a condition. In a program
-//! without reductions only the first part of this matters. *What*: `compute_inline`. *Why*: the buffer's memory traffic
-//! is saved, and only what costs less than a load is recomputed. As in TVM.
+//! without reductions only the first part of this matters. Not if each element is part of at least 32 results of a
+//! reduction, and computed, not only copied or converted. *What*: `compute_inline`. *Why*: the buffer's memory traffic
+//! is saved, and only what costs less than a load is recomputed, not too often. As in TVM but for the exception.
 //!
 //! ```python
 //! @T.prim_func
@@ -41,12 +42,16 @@
 //! function. In a program without reductions only the first condition counts. *What*: `compute_inline`. *Why*: this
 //! saves the intermediate buffer's memory traffic, and recomputes only what costs less than a load.
 //!
+//! In the default space, what a product reads at 32 or more of its results stays a block of its own, unless it only
+//! copies or converts: it would be computed again for every tile of rows.
+//!
 //! TVM: `src/s_tir/meta_schedule/schedule_rule/auto_inline.cc`.
 
 use super::super::analysis::{calls, has_conditional, is_spatial, live_block, read_write_pattern};
+use super::super::contraction::Contraction;
 use super::super::draft::Draft;
 use super::Rule;
-use crate::ir::Intrinsic;
+use crate::ir::{BlockId, Expr, Func, Intrinsic, Stmt};
 use crate::schedule::Schedule;
 use crate::schedule::analysis::dependence::has_consumer;
 use crate::schedule::arg::Rv;
@@ -55,11 +60,22 @@ use crate::schedule::error::ScheduleError;
 pub(crate) struct AutoInline {
     /// Functions too costly to recompute.
     pub disallowed: Vec<Intrinsic>,
+    /// Number of results of a reduction from which on elements that they share are computed once.
+    pub shared_by: i64,
 }
 
-impl Default for AutoInline {
-    fn default() -> Self {
-        AutoInline { disallowed: vec![Intrinsic::Exp] }
+/// Minimum number of results that make it worthwhile to store what they share: some tiles of rows.
+const SHARED: i64 = 32;
+
+impl AutoInline {
+    /// The rule of the default space.
+    pub(crate) fn auto() -> AutoInline {
+        AutoInline { shared_by: SHARED, ..AutoInline::tvm() }
+    }
+
+    /// The rule with TVM's parameters.
+    pub(crate) fn tvm() -> AutoInline {
+        AutoInline { disallowed: vec![Intrinsic::Exp], shared_by: i64::MAX }
     }
 }
 
@@ -97,7 +113,30 @@ impl AutoInline {
         let is_cheap = !calls(func, block.stmt(), &self.disallowed)
             && !has_conditional(func, block.stmt())
             && node.reads.iter().all(|read| read_write_pattern(func, read, write) == (true, true));
+        let is_cheap = is_cheap && !(is_computed(func, block) && self.is_shared(func, scope, block));
         // Checked last, since it visits all blocks.
         is_cheap || node.reads.is_empty() || func.blocks().iter().all(|&b| is_spatial(func, b))
     }
+
+    /// Whether some product or sum reads each element of the block for many results.
+    fn is_shared(&self, func: &Func, scope: BlockId, block: BlockId) -> bool {
+        let written = func.block(block).writes[0].buffer;
+        func.child_blocks(scope.stmt()).into_iter().filter_map(|b| Some((b, Contraction::of(func, b)?))).any(
+            |(b, c)| {
+                let reads = &func.block(b).reads;
+                c.inputs.iter().any(|i| reads[i.read].buffer == written && c.reuse(i) >= self.shared_by)
+            },
+        )
+    }
+}
+
+/// Whether the block does more than to copy an element, or to convert its type.
+fn is_computed(func: &Func, block: BlockId) -> bool {
+    let &[inner] = &func.block(block).body[..] else { return true };
+    let Stmt::Store { value, .. } = func.get(inner) else { return true };
+    let mut value = *value;
+    while let Expr::Cast(converted) = func.arena.expr(value) {
+        value = converted;
+    }
+    !matches!(func.arena.expr(value), Expr::Load(..))
 }

@@ -44,7 +44,7 @@ pub trait Rule: Send + Sync {
 pub(crate) fn auto(machine: Core, variant: usize) -> Vec<Box<dyn Rule>> {
     vec![
         Box::new(inline_constant_scalars::InlineConstantScalars),
-        Box::new(auto_inline::AutoInline::default()),
+        Box::new(auto_inline::AutoInline::auto()),
         Box::new(register_tiles::RegisterTiles { machine, variant }),
         Box::new(dot_tiles::DotTiles { machine, variant }),
         Box::new(pack_operands::PackOperands),
@@ -62,7 +62,7 @@ pub(crate) fn auto(machine: Core, variant: usize) -> Vec<Box<dyn Rule>> {
 pub(crate) fn tvm(cores: usize) -> Vec<Box<dyn Rule>> {
     vec![
         Box::new(inline_constant_scalars::InlineConstantScalars),
-        Box::new(auto_inline::AutoInline::default()),
+        Box::new(auto_inline::AutoInline::tvm()),
         Box::new(add_rfactor::AddRFactor::tvm(cores)),
         Box::new(multi_level_tiling::MultiLevelTiling::tvm()),
         Box::new(parallelize_vectorize_unroll::ParallelizeVectorizeUnroll::tvm(cores)),
