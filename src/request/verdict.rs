@@ -3,6 +3,7 @@
 use super::Error;
 use super::program::Program;
 use super::tuning::Plan;
+use crate::tune::config::StopReason;
 use crate::tune::summary::{Summary, TaskSummary};
 use crate::tune::{FailureCount, Interrupt, SketchCount};
 use std::collections::HashSet;
@@ -42,8 +43,10 @@ impl Plan {
                 ),
             ));
         }
-        let without: Vec<(&TaskSummary, String)> =
-            summary.tasks.iter().filter_map(|t| Some((t, no_schedule(t)?))).collect();
+        // The time of a module may be up before the turn of each function: those that it leaves out run as written.
+        let some_have_one = summary.tasks.iter().any(|t| t.valid > 0);
+        let judged = summary.tasks.iter().filter(|t| !(some_have_one && is_unjudged(t)));
+        let without: Vec<(&TaskSummary, String)> = judged.filter_map(|t| Some((t, no_schedule(t)?))).collect();
         if !without.is_empty() {
             let names: HashSet<&str> =
                 without.iter().flat_map(|(t, _)| [&t.func].into_iter().chain(&t.same_as)).map(|n| &n[..]).collect();
@@ -63,6 +66,12 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// Whether the time was up before any result of a function could be judged.
+fn is_unjudged(task: &TaskSummary) -> bool {
+    let nothing_failed = task.failures.is_empty() && task.as_written_failed.is_none();
+    task.trials == 0 && task.stop_reason == StopReason::TimeIsUp.name() && nothing_failed
 }
 
 /// Why a function has no valid schedule; `None` if it has one.
@@ -136,5 +145,22 @@ mod tests {
                 "sketch 2: 3 tried, 3 failed, 0 refused; most often `timeout` said: stopped after 20 ms",
             ]
         );
+    }
+
+    #[test]
+    fn time_that_is_up_early_is_no_failure() {
+        let task = |trials, stop_reason: StopReason| TaskSummary {
+            trials,
+            stop_reason: stop_reason.name(),
+            problem: Some("the time was up".into()),
+            ..TaskSummary::default()
+        };
+        assert!(is_unjudged(&task(0, StopReason::TimeIsUp)));
+        assert!(!is_unjudged(&task(3, StopReason::TimeIsUp)));
+        assert!(!is_unjudged(&task(0, StopReason::NotMeasurable)));
+        assert!(!is_unjudged(&TaskSummary {
+            as_written_failed: Some("stopped".into()),
+            ..task(0, StopReason::TimeIsUp)
+        }));
     }
 }

@@ -1,11 +1,11 @@
 //! Chooses the function that gets the next round.
 //!
-//! Every function gets a first round. After that, each round goes to the function with the largest expected *gain*: the
-//! seconds that a round may save, times the weight of the function. The expectation has two parts. The history is the gain
-//! of the last rounds. The outlook is the *room*, the distance between the best time and the lower bound of the function on
-//! this machine, divided by the number of rounds so far: later rounds find less. The room also limits the gain. TVM's
-//! gradient scheduler weighs history and outlook in the same way, but has no bound, so a fast function seems to have all
-//! of its time still to gain.
+//! Every function gets a first round; the one with the most operations starts, so that the long ones have theirs if time
+//! runs out. After that, each round goes to the function with the largest expected *gain*: the seconds that a round may
+//! save, times the weight of the function. The expectation has two parts. The history is the gain of the last rounds. The
+//! outlook is the *room*, the distance between the best time and the lower bound of the function on this machine, divided
+//! by the number of rounds so far: later rounds find less. The room also limits the gain. TVM's gradient scheduler weighs
+//! history and outlook in the same way, but has no bound, so a fast function seems to have all of its time still to gain.
 
 /// The facts about a function that decide whether it gets a round.
 #[derive(Clone, PartialEq, Debug)]
@@ -14,6 +14,8 @@ pub(super) struct Standing {
     pub is_open: bool,
     /// The number of functions of the module that are this program.
     pub weight: f64,
+    /// The operations of a call.
+    pub operations: f64,
     /// The best seconds after each round of this run; `None` as long as no candidate was right.
     pub bests: Vec<Option<f64>>,
     /// The lower bound of its seconds, if known.
@@ -63,8 +65,9 @@ impl Standing {
 /// The function that gets the next round; `None` when all have ended.
 pub(super) fn next(tasks: &[Standing]) -> Option<usize> {
     let open: Vec<usize> = (0..tasks.len()).filter(|&i| tasks[i].is_open).collect();
-    if let Some(&fresh) = open.iter().find(|&&i| tasks[i].bests.is_empty()) {
-        return Some(fresh);
+    let fresh = open.iter().copied().filter(|&i| tasks[i].bests.is_empty());
+    if let Some(first) = first_of_greatest(fresh.map(|i| (i, tasks[i].weight * tasks[i].operations))) {
+        return Some(first);
     }
     let unsaturated: Vec<usize> = open.iter().copied().filter(|&i| !tasks[i].is_saturated()).collect();
     let among = if unsaturated.is_empty() { open } else { unsaturated };
@@ -95,7 +98,7 @@ pub(super) fn round_size(tasks: &[Standing], index: usize, left: usize, full: us
     size.min(fair)
 }
 
-/// The item with the greatest gain. The first of equal ones is taken, so that measurements alone decide.
+/// The item with the greatest number. The first of equal ones is taken, so that measurements alone decide.
 fn first_of_greatest(gains: impl Iterator<Item = (usize, f64)>) -> Option<usize> {
     let greater = |best: Option<(usize, f64)>, item: (usize, f64)| match best {
         Some((_, gain)) if gain >= item.1 => best,
@@ -109,7 +112,8 @@ mod tests {
     use super::*;
 
     fn task(bests: &[f64]) -> Standing {
-        Standing { is_open: true, weight: 1.0, bests: bests.iter().map(|&b| Some(b)).collect(), bound: None }
+        let bests = bests.iter().map(|&b| Some(b)).collect();
+        Standing { is_open: true, weight: 1.0, operations: 1.0, bests, bound: None }
     }
 
     /// The rounds that each function gets if no time improves.
@@ -130,6 +134,9 @@ mod tests {
         assert_eq!(next(&[task(&[1.0, 0.5]), task(&[1.0, 1.0, 1.0, 1.0, 1.0])]), Some(0));
         // A small improvement of a long function is worth more than a large one of a short function.
         assert_eq!(next(&[task(&[1e-3, 0.5e-3]), task(&[1.0, 0.9])]), Some(1));
+        // The longest starts first.
+        let long = Standing { operations: 3.0, ..task(&[]) };
+        assert_eq!(next(&[task(&[]), long.clone(), long]), Some(1));
         let closed = Standing { is_open: false, ..task(&[]) };
         assert_eq!(next(&[closed.clone(), task(&[1.0])]), Some(1));
         assert_eq!(next(&[closed]), None);

@@ -234,6 +234,7 @@ impl<B: Backend> Task<B> {
         Standing {
             is_open: self.is_open(),
             weight: self.subject.weight() as f64,
+            operations: self.subject.work.flops,
             bests: self.times.history().to_vec(),
             bound: self.subject.bound,
         }

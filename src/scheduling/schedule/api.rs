@@ -163,6 +163,11 @@ impl Schedule {
         self.transform_layout(block, ("write", 0), Lambda { params, results, scalar: false, ranges: false })
     }
 
+    /// `transform_block_layout(block, map)`.
+    pub fn transform_block_layout(&mut self, block: Rv, map: Lambda) -> Done {
+        self.run("TransformBlockLayout", vec![block.into(), Arg::Lambda(Arc::new(map))]).map(drop)
+    }
+
     /// `compute_at(block, loop, preserve_unit_loops)` at the last possible position.
     pub fn compute_at(&mut self, block: Rv, loop_: Rv, preserve_unit_loops: bool) -> Done {
         self.run("ComputeAt", vec![block.into(), loop_.into(), preserve_unit_loops.into(), (-1).into()]).map(drop)

@@ -17,8 +17,8 @@ pub(crate) struct Access {
     pub strides: Vec<i64>,
     /// For each variable, the first dimension whose index depends on it.
     pub dims: Vec<Option<usize>>,
-    /// Number of dimensions.
-    pub n_dims: usize,
+    /// Extents of the dimensions.
+    pub shape: Vec<i64>,
 }
 
 impl Access {
@@ -38,12 +38,12 @@ impl Access {
             element_bytes: buffer.dtype.bytes() as i64,
             strides: Vec::with_capacity(vars.len()),
             dims: Vec::with_capacity(vars.len()),
-            n_dims: shape.len(),
+            shape,
         };
         for &var in vars {
             let moved = at(Some(var))?;
             let (mut stride, mut size) = (0, 1);
-            for ((&to, &from), &extent) in moved.iter().zip(&start).zip(&shape).rev() {
+            for ((&to, &from), &extent) in moved.iter().zip(&start).zip(&access.shape).rev() {
                 stride += (to - from) * size;
                 size *= extent;
             }
@@ -51,6 +51,11 @@ impl Access {
             access.dims.push(moved.iter().zip(&start).position(|(a, b)| a != b));
         }
         Some(access)
+    }
+
+    /// Number of dimensions.
+    pub(crate) fn n_dims(&self) -> usize {
+        self.shape.len()
     }
 
     /// Size of the whole buffer in bytes.

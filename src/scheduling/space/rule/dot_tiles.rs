@@ -167,7 +167,7 @@ impl DotTiles {
         let row = sch.split(loops[axes.row], vec![Arg::None, rows.into()])?;
         let width = sch.choose_among(widths, width)?;
         let k = sch.split(loops[axes.k], vec![Arg::None, width.into()])?;
-        let partial = sch.rfactor(k[1], c.output.n_dims as i64)?;
+        let partial = sch.rfactor(k[1], c.output.n_dims() as i64)?;
         // Unit loops are kept, so that the number of loops does not depend on the decisions.
         sch.compute_at(partial, row[0], true)?;
         let n = (c.of_kind(IterKind::Spatial).count(), c.of_kind(IterKind::Reduce).count());

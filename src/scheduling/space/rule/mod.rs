@@ -11,6 +11,7 @@ pub(crate) mod dot_tiles;
 pub(crate) mod fuse_epilogue;
 pub(crate) mod inline_constant_scalars;
 pub(crate) mod inline_padding;
+pub(crate) mod merge_axes;
 pub(crate) mod multi_level_tiling;
 pub(crate) mod near_consumer;
 pub(crate) mod pack_operands;
@@ -45,6 +46,7 @@ pub(crate) fn auto(machine: Core, variant: usize) -> Vec<Box<dyn Rule>> {
     vec![
         Box::new(inline_constant_scalars::InlineConstantScalars),
         Box::new(auto_inline::AutoInline::auto()),
+        Box::new(merge_axes::MergeAxes),
         Box::new(register_tiles::RegisterTiles { machine, variant }),
         Box::new(dot_tiles::DotTiles { machine, variant }),
         Box::new(pack_operands::PackOperands),

@@ -24,7 +24,7 @@ impl TilingPlan<'_> {
         };
         let mut results: Vec<LambdaExpr> =
             width.map(|w| part(BinOp::FloorDiv, column, LambdaExpr::Rv(w))).into_iter().collect();
-        results.extend((0..access.n_dims).filter(|&d| d != column).map(|d| match quad {
+        results.extend((0..access.n_dims()).filter(|&d| d != column).map(|d| match quad {
             Some(k) if k == d => part(BinOp::FloorDiv, d, LambdaExpr::Int(QUAD)),
             _ => LambdaExpr::Param(d),
         }));
@@ -33,7 +33,7 @@ impl TilingPlan<'_> {
             None => LambdaExpr::Param(column),
         });
         results.extend(quad.map(|k| part(BinOp::FloorMod, k, LambdaExpr::Int(QUAD))));
-        sch.lay_out_written(copy, access.n_dims, results)
+        sch.lay_out_written(copy, access.n_dims(), results)
     }
 
     /// Makes the block write tiles with contiguous columns, which a copy under `place` moves to the result.
@@ -49,7 +49,7 @@ impl TilingPlan<'_> {
         if let Some(place) = place {
             sch.reverse_compute_at(copy, place, false)?;
         }
-        let n = self.contraction.output.n_dims;
+        let n = self.contraction.output.n_dims();
         sch.lay_out_written(self.block, n, moved_last(n, dim))
     }
 
@@ -62,13 +62,13 @@ impl TilingPlan<'_> {
         let access = &input.access;
         let dim = access.dims[self.view.column].unwrap_or_default();
         let Some(k) = self.view.quads else {
-            return sch.lay_out_written(copy, access.n_dims, moved_last(access.n_dims, dim));
+            return sch.lay_out_written(copy, access.n_dims(), moved_last(access.n_dims(), dim));
         };
         let k_dim = access.dims[k].unwrap_or_default();
         let part =
             |op: BinOp| LambdaExpr::Binary(op, Box::new(LambdaExpr::Param(k_dim)), Box::new(LambdaExpr::Int(QUAD)));
         let results = vec![part(BinOp::FloorDiv), LambdaExpr::Param(dim), part(BinOp::FloorMod)];
-        sch.lay_out_written(copy, access.n_dims, results)?;
+        sch.lay_out_written(copy, access.n_dims(), results)?;
         // Iterate in the order in which elements are written.
         let loops = sch.get_loops(copy)?;
         let [.., first, second] = loops[..] else { return Ok(()) };

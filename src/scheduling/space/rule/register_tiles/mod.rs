@@ -207,7 +207,10 @@ impl TilingPlan<'_> {
             complete_at = None;
         }
         let as_columns = |&(i, input): &(usize, &Input)| {
-            input.access.strides[view.column] == 1 && input.is_point && !self.is_prepared(i)
+            // A copy of a piece keeps dimensions apart that the columns walk through as one.
+            let in_one_dim =
+                input.access.dims[view.column].is_some_and(|d| input.access.shape[d] >= c.axes[view.column].extent);
+            input.access.strides[view.column] == 1 && in_one_dim && input.is_point && !self.is_prepared(i)
         };
         let (packable, seldom): (Vec<_>, Vec<_>) =
             c.inputs.iter().enumerate().filter(as_columns).map(|(_, i)| i).partition(|i| c.reuse(i) >= PACKING_REUSE);
