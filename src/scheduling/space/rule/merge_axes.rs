@@ -2,7 +2,7 @@
 //!
 //! *When*: a reduction over several axes that lie next to each other in everything that it reads with them; or one
 //! whose innermost axes of results do, in its operands, its result and the consumer of it: a 1x1 convolution over rows
-//! and columns. *What*: `transform_block_layout`, and `transform_layout` of the result if it is not a parameter. *Why*:
+//! and columns; or such axes of a program without reductions. *What*: `transform_block_layout`, and `transform_layout` of the result if it is not a parameter. *Why*:
 //! one long axis fills vectors and tiles where several short ones do not.
 //!
 //! ```python
@@ -97,7 +97,12 @@ struct Results {
 
 impl Plan {
     fn of(func: &Func, block: BlockId) -> Option<Plan> {
-        let axes = Axes::of(func, block).filter(|axes| axes.positions(IterKind::Reduce).next().is_some())?;
+        let axes = Axes::of(func, block)?;
+        let reduces = axes.positions(IterKind::Reduce).next().is_some();
+        if !reduces && !func.blocks().iter().all(|&b| is_spatial(func, b)) {
+            // The consumer of a reduction is merged together with it.
+            return None;
+        }
         let reductions = axes.reductions();
         let results = axes.results();
         let runs: Vec<Vec<usize>> =
