@@ -1,8 +1,12 @@
 //! Arguments that several commands share.
 
 use super::console::Color;
+use crate::graph::pass::{Context, PIPELINE};
+use crate::request::Error;
+use crate::request::program;
 pub(super) use crate::request::setting::Threads;
 use crate::script::Dialect;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use std::path::PathBuf;
 
 /// Options of every command.
@@ -89,6 +93,24 @@ pub(super) struct GraphFiles {
     /// repeated
     #[arg(long = "const", value_name = "NAME=VALUE", value_parser = super::model_inputs::constant, help_heading = "Graphs")]
     pub constants: Vec<super::model_inputs::Const>,
+    /// Leave an optional pass over graphs out, to see what it changes; may be repeated
+    #[arg(long, value_name = "PASS", value_parser = optional_passes(), hide_short_help = true, help_heading = "Graphs")]
+    pub skip_pass: Vec<String>,
+}
+
+impl GraphFiles {
+    /// What the passes over graphs need besides the graph.
+    ///
+    /// # Errors
+    /// A library cannot be read.
+    pub(super) fn context(&self) -> Result<Context, Error> {
+        Ok(Context { skipped: self.skip_pass.clone(), ..program::library(&self.library)? })
+    }
+}
+
+/// Reads the name of a pass over graphs that may be left out.
+fn optional_passes() -> PossibleValuesParser {
+    PIPELINE.iter().filter(|pass| pass.is_optional).map(|pass| PossibleValue::new(pass.name).help(pass.doc)).into()
 }
 
 /// Programs, and the values of their symbolic extents.

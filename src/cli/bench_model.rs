@@ -76,7 +76,7 @@ pub(super) fn run(args: &Args, global: &Global, program: Program, name: &str, co
     let files: Vec<_> = args.inputs.iter().cloned().chain(weights.clone()).collect();
     let program = with_sizes(program, name, &files)?;
     let setting = setting::here(&args.versions.machine, global, !args.no_check, console)?;
-    let cx = program::library(&args.input.graph.library)?;
+    let cx = args.input.graph.context()?;
     let lowered = program.lowered(&cx)?;
     let kernels = args.versions.wanted().of_model(global, &lowered, name, console)?;
     kernels.tell(name, console);

@@ -314,7 +314,7 @@ fn graph_version(
 ) -> Result<(String, Version), Failure> {
     let name = graph.name.to_string();
     args.wanted().check_for_graph(&name)?;
-    let cx = program::library(&args.graph.library)?;
+    let cx = args.graph.context()?;
     let lowered = program.lowered(&cx)?;
     let mistakes = |found| Failure::from(program::mistakes(program, vec![found]));
     let function =

@@ -151,7 +151,7 @@ fn graph(args: &Args, after: Option<&str>, console: Console) -> Done {
     }
     let mut module = program.graph_module();
     if let Some(name) = after {
-        let cx = program::library(&args.input.graph.library)?;
+        let cx = args.input.graph.context()?;
         pass::run_until(&mut module, &cx, name).map_err(|found| program::mistakes(&program, found))?;
     }
     let text = program.with(module).print(program.dialect(args.dialect));

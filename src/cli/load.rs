@@ -73,7 +73,7 @@ impl Program {
     pub(super) fn of_prim_funcs(self, input: &Input) -> Result<Program, Failure> {
         match self.graphs() {
             [] => Ok(self),
-            _ => Ok(self.lowered(&program::library(&input.graph.library)?)?),
+            _ => Ok(self.lowered(&input.graph.context()?)?),
         }
     }
 

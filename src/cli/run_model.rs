@@ -26,7 +26,7 @@ const TOLERANCE: Tolerance = Tolerance { absolute: 1e-5, relative: 1e-4 };
 pub(super) fn run(args: &Args, global: &Global, program: &Program, graph: &graph::Function, console: Console) -> Done {
     args.versions.wanted().check_for_graph(graph.name.as_str())?;
     let setting = setting::here(&args.versions.machine, global, true, console)?;
-    let cx = program::library(&args.input.graph.library)?;
+    let cx = args.input.graph.context()?;
     let lowered = program.lowered(&cx)?;
     let name = graph.name.as_str();
     let failed = |e| failure(program, name, e);

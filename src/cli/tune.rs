@@ -123,7 +123,7 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     let (graphs, program) = match read.graphs() {
         [] => (None, read),
         _ => {
-            let cx = program::library(&args.input.graph.library)?;
+            let cx = args.input.graph.context()?;
             let lowered = read.lowered(&cx)?;
             // The check at the end needs them.
             let unusable = lowered.graphs().iter().find_map(|graph| foreign::check(&cx.libraries, graph).err());
@@ -222,7 +222,7 @@ fn check_model(
     };
     let setting = &plan.config.setting;
     let kernels = wanted.of_model(global, lowered, name, console)?;
-    let cx = program::library(&args.input.graph.library)?;
+    let cx = args.input.graph.context()?;
     let mut model = kernels.compile(lowered, name, &cx, setting).map_err(|e| failure(read, name, e))?;
     let files: Vec<PathBuf> =
         program::weights(&args.input.file, args.input.graph.weights.as_deref()).into_iter().collect();

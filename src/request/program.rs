@@ -472,7 +472,7 @@ pub fn library(files: &[PathBuf]) -> Result<Context, Error> {
             libraries.texts.push(TextLibrary { path, funcs: parsed.module.funcs });
         }
     }
-    Ok(Context { libraries })
+    Ok(Context { libraries, ..Context::default() })
 }
 
 /// The file with the weights of a program: the one that is named, or the one beside the program with its name. An ONNX model has its

@@ -432,6 +432,18 @@ fn stages_of_graphs_print() {
 }
 
 #[test]
+fn optional_passes_are_left_out_on_demand() {
+    let dir = workplace();
+    let model = text(&dir.path().join("model.tir")).to_owned();
+    let stage = |more: &[&str]| {
+        succeeds(&[&["emit", &model, "--bind", "n=2", "--stage", "after:layout_free"], more].concat()).out
+    };
+    let (all, without) = (stage(&[]), stage(&["--skip-pass", "fuse"]));
+    assert!(all.contains("def fused_") && !without.contains("def fused_"), "{without}");
+    fails(&["emit", &model, "--stage", "graph", "--skip-pass", "lower_operators"], 2, "possible values: ");
+}
+
+#[test]
 fn operators_are_listed() {
     let all = succeeds(&["ops"]).out;
     assert!(all.contains("R.nn.conv2d(data, weight, strides=[1, 1]"), "{all}");

@@ -13,7 +13,7 @@ use crate::diagnostic::Diagnostic;
 use crate::graph::function::{Callee, Function, ValueId};
 use std::collections::HashMap;
 
-pub(super) const PASS: Pass = Pass { name: "common_calls", doc: "Computes equal calls once.", run };
+pub(super) const PASS: Pass = Pass { name: "common_calls", doc: "Computes equal calls once.", is_optional: true, run };
 
 fn run(module: &mut GraphModule, _: &Context) -> Result<(), Vec<Diagnostic>> {
     module.functions.iter_mut().for_each(|function| share_calls(function, HashMap::new()));

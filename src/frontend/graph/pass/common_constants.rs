@@ -20,6 +20,7 @@ use std::collections::HashMap;
 pub(super) const PASS: Pass = Pass {
     name: "common_constants",
     doc: "Makes equal constants one, and computes calls that become equal by this once.",
+    is_optional: true,
     run,
 };
 

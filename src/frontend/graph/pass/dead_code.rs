@@ -10,7 +10,8 @@ use super::{Context, GraphModule, Pass};
 use crate::diagnostic::Diagnostic;
 use crate::graph::Function;
 
-pub(super) const PASS: Pass = Pass { name: "dead_code", doc: "Removes calls whose results nothing reads.", run };
+pub(super) const PASS: Pass =
+    Pass { name: "dead_code", doc: "Removes calls whose results nothing reads.", is_optional: false, run };
 
 fn run(module: &mut GraphModule, _: &Context) -> Result<(), Vec<Diagnostic>> {
     module.functions.iter_mut().for_each(remove_dead_code);

@@ -15,7 +15,8 @@ use crate::ir::graft::Graft;
 use crate::ir::{Annotations, Expr, ExprId, Func, Symbol};
 use std::collections::HashMap;
 
-pub(super) const PASS: Pass = Pass { name: "inline", doc: "Puts the calls of a graph in the place of its call.", run };
+pub(super) const PASS: Pass =
+    Pass { name: "inline", doc: "Puts the calls of a graph in the place of its call.", is_optional: false, run };
 
 fn run(module: &mut GraphModule, _: &Context) -> Result<(), Vec<Diagnostic>> {
     let has_calls = |f: &Function| f.order.iter().any(|&c| called(f, c).is_some());

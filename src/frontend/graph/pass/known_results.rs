@@ -20,6 +20,7 @@ use std::collections::HashMap;
 pub(super) const PASS: Pass = Pass {
     name: "known_results",
     doc: "Replaces operands and results that follow from constants by these, where shapes depend on them.",
+    is_optional: false,
     run,
 };
 

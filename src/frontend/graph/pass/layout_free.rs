@@ -24,6 +24,7 @@ use std::collections::HashMap;
 pub(super) const PASS: Pass = Pass {
     name: "layout_free",
     doc: "Lists weights of products and convolutions, whose layout schedules may choose.",
+    is_optional: true,
     run,
 };
 

@@ -18,7 +18,8 @@ use crate::graph::specialize::{Passed, passed};
 use crate::ir::{DType, ExprId, Func, Module, Symbol, identifier};
 use crate::te::{Reducer, Te, Tensor};
 
-pub(super) const PASS: Pass = Pass { name: "library", doc: "Finds the functions that are called by name.", run };
+pub(super) const PASS: Pass =
+    Pass { name: "library", doc: "Finds the functions that are called by name.", is_optional: false, run };
 
 /// The names of the built-in functions.
 const BUILT_IN: [&str; 2] = ["env.linear", "env.relu"];

@@ -10,7 +10,8 @@ use super::{Context, GraphModule, Pass};
 use crate::diagnostic::Diagnostic;
 use crate::graph::lower;
 
-pub(super) const PASS: Pass = Pass { name: "lower_operators", doc: "Replaces operators by calls of prim_funcs.", run };
+pub(super) const PASS: Pass =
+    Pass { name: "lower_operators", doc: "Replaces operators by calls of prim_funcs.", is_optional: false, run };
 
 fn run(module: &mut GraphModule, _: &Context) -> Result<(), Vec<Diagnostic>> {
     let GraphModule { module, functions } = module;

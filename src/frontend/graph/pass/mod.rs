@@ -39,6 +39,8 @@ pub struct GraphModule {
 pub struct Context {
     /// Where functions are looked up that a graph calls by name.
     pub libraries: Libraries,
+    /// Names of optional passes that do not run.
+    pub skipped: Vec<String>,
 }
 
 /// A pass.
@@ -47,6 +49,8 @@ pub struct Pass {
     pub name: &'static str,
     /// What it does, in one sentence.
     pub doc: &'static str,
+    /// Whether models run without it, if slower.
+    pub is_optional: bool,
     /// Changes the module. What it cannot treat is reported with its place in the text.
     pub run: fn(&mut GraphModule, &Context) -> Result<(), Vec<Diagnostic>>,
 }
@@ -68,12 +72,17 @@ pub const PIPELINE: &[Pass] = &[
     layout_free::PASS,
 ];
 
-/// Runs all passes.
+/// Runs all passes but those that the context skips.
 ///
 /// # Errors
 /// What a pass cannot treat.
 pub fn run_all(module: &mut GraphModule, cx: &Context) -> Result<(), Vec<Diagnostic>> {
-    PIPELINE.iter().try_for_each(|pass| (pass.run)(module, cx))
+    run(PIPELINE, module, cx)
+}
+
+fn run(passes: &[Pass], module: &mut GraphModule, cx: &Context) -> Result<(), Vec<Diagnostic>> {
+    let is_skipped = |pass: &&Pass| pass.is_optional && cx.skipped.iter().any(|name| name == pass.name);
+    passes.iter().filter(|pass| !is_skipped(pass)).try_for_each(|pass| (pass.run)(module, cx))
 }
 
 /// Runs the passes up to the one of a name; `false` if there is none.
@@ -82,6 +91,6 @@ pub fn run_all(module: &mut GraphModule, cx: &Context) -> Result<(), Vec<Diagnos
 /// What a pass cannot treat.
 pub fn run_until(module: &mut GraphModule, cx: &Context, name: &str) -> Result<bool, Vec<Diagnostic>> {
     let Some(last) = PIPELINE.iter().position(|pass| pass.name == name) else { return Ok(false) };
-    PIPELINE[..=last].iter().try_for_each(|pass| (pass.run)(module, cx))?;
+    run(&PIPELINE[..=last], module, cx)?;
     Ok(true)
 }

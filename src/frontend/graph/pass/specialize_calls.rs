@@ -10,8 +10,12 @@ use crate::graph::function::{Arg, Callee};
 use crate::graph::lower::Library;
 use crate::graph::specialize::{passed, specialize};
 
-pub(super) const PASS: Pass =
-    Pass { name: "specialize_calls", doc: "Makes prim_funcs with symbols concrete for each call.", run };
+pub(super) const PASS: Pass = Pass {
+    name: "specialize_calls",
+    doc: "Makes prim_funcs with symbols concrete for each call.",
+    is_optional: false,
+    run,
+};
 
 fn run(module: &mut GraphModule, _: &Context) -> Result<(), Vec<Diagnostic>> {
     let GraphModule { module, functions } = module;

@@ -6,7 +6,8 @@ use crate::graph::function::Callee;
 use crate::ir::Symbol;
 use crate::ir::inline;
 
-pub(super) const PASS: Pass = Pass { name: "used_functions", doc: "Removes prim_funcs that no graph calls.", run };
+pub(super) const PASS: Pass =
+    Pass { name: "used_functions", doc: "Removes prim_funcs that no graph calls.", is_optional: false, run };
 
 fn run(module: &mut GraphModule, _: &Context) -> Result<(), Vec<Diagnostic>> {
     let GraphModule { module, functions } = module;

@@ -23,6 +23,7 @@ use crate::diagnostic::Diagnostic;
 pub(super) const PASS: Pass = Pass {
     name: "canonicalise",
     doc: "Removes operators that change nothing, and makes chains of operators that are one the operator.",
+    is_optional: true,
     run,
 };
 

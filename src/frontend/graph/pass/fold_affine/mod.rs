@@ -23,6 +23,7 @@ use crate::ir::DType;
 pub(super) const PASS: Pass = Pass {
     name: "fold_affine",
     doc: "Makes scales and shifts by weights part of the weights before them, and computes batch normalisation once.",
+    is_optional: true,
     run,
 };
 

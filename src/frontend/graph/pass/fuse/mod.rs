@@ -26,8 +26,12 @@ use crate::ir::{AttrValue, BlockId, BufferId, DType, Func, IterKind, Module, Par
 use prologue::Cost;
 use std::collections::HashMap;
 
-pub(super) const PASS: Pass =
-    Pass { name: "fuse", doc: "Makes one prim_func of calls whose intermediate values nothing else reads.", run };
+pub(super) const PASS: Pass = Pass {
+    name: "fuse",
+    doc: "Makes one prim_func of calls whose intermediate values nothing else reads.",
+    is_optional: true,
+    run,
+};
 
 /// At most this many calls become one: schedules of longer chains take long to search.
 const MAX_CALLS: usize = 12;
