@@ -514,7 +514,7 @@ impl Lowerer<'_> {
     }
 
     /// The condition that an element exists, without the parts that follow from known facts.
-    fn in_buffer(&mut self, buffer: ir::BufferId, indices: &[ir::ExprId]) -> Result<ExprId> {
+    pub(super) fn in_buffer(&mut self, buffer: ir::BufferId, indices: &[ir::ExprId]) -> Result<ExprId> {
         let mut dims = Dims::new();
         for &e in indices {
             dims.push(self.index(e)?);

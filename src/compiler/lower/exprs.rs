@@ -3,6 +3,7 @@
 use super::LowerError;
 use super::blocks::{Backing, Dims, Lowerer, Token, Value};
 use crate::ir;
+use crate::ir::visit::for_each_subexpr;
 use crate::ir::{BinOp, Builtin, DType, Expr, Intrinsic};
 use crate::loopir::{BufferId, ExprId, Ty};
 use smallvec::SmallVec;
@@ -123,14 +124,20 @@ impl Lowerer<'_> {
                 let index = self.index(e)?;
                 self.draft.kernel.arena.cast(dtype, index)
             }
-            Expr::Binary(op, a, b) => {
-                let (a, b) = (self.value(a)?, self.value(b)?);
+            Expr::Binary(op, left, right) => {
+                let (a, b) = (self.value(left)?, self.value(right)?);
                 match (op, self.decide_bool(dtype, a), self.decide_bool(dtype, b)) {
                     (BinOp::And, Some(true), _) | (BinOp::Or, Some(false), _) => b,
                     (BinOp::And, _, Some(true)) | (BinOp::Or, _, Some(false)) => a,
                     (BinOp::And, Some(false), _) => self.draft.kernel.arena.bool(false),
                     (BinOp::Or, Some(true), _) => self.draft.kernel.arena.bool(true),
                     (BinOp::Mod, _, _) if dtype.is_float() => self.draft.kernel.arena.call(Intrinsic::Fmod, &[a, b]),
+                    (BinOp::And, ..) if self.loads_what_exists(left, right)? => {
+                        self.draft.kernel.arena.call(Intrinsic::BitAnd, &[a, b])
+                    }
+                    (BinOp::Or, ..) if self.loads_what_exists(left, right)? => {
+                        self.draft.kernel.arena.call(Intrinsic::BitOr, &[a, b])
+                    }
                     _ => self.draft.kernel.arena.binary(op, a, b),
                 }
             }
@@ -198,6 +205,33 @@ impl Lowerer<'_> {
                 return Err(LowerError::Unsupported("a vector where a scalar is expected".to_string()));
             }
         })
+    }
+
+    /// Whether a condition reads memory that the one before it does not, all of which exists wherever the conditions stand, and
+    /// cannot fail: then it may be evaluated though the condition before it has decided, which takes no branch, and a vector of
+    /// such conditions needs no loop over lanes.
+    fn loads_what_exists(&mut self, before: ir::ExprId, condition: ir::ExprId) -> Result<bool> {
+        let func = self.func;
+        let (mut loads, mut can_fail) = (SmallVec::<[ir::ExprId; 4]>::new(), false);
+        for_each_subexpr(&func.arena, condition, &mut |e| match func.arena.expr(e) {
+            Expr::Load(..) => loads.push(e),
+            Expr::Binary(BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod, ..)
+            | Expr::Let(..)
+            | Expr::Builtin(..) => can_fail = true,
+            _ => {}
+        });
+        for_each_subexpr(&func.arena, before, &mut |e| loads.retain(|load| *load != e));
+        if loads.is_empty() || can_fail {
+            return Ok(false);
+        }
+        for load in loads {
+            let Expr::Load(buffer, list) = func.arena.expr(load) else { continue };
+            let inside = self.in_buffer(buffer, func.arena.list(list))?;
+            if self.decide(inside) != Some(true) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn decide_bool(&mut self, dtype: DType, e: ExprId) -> Option<bool> {

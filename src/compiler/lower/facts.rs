@@ -1,6 +1,6 @@
 //! Facts that follow from the conditions at a place.
 
-use crate::ir::{BinOp, CmpOp, DType};
+use crate::ir::{BinOp, CmpOp, DType, Intrinsic};
 use crate::loopir::rewrite::for_each_expr;
 use crate::loopir::{Affine, Arena, BufferId, Expr, ExprId, Range, Ranges, Ty};
 
@@ -63,6 +63,12 @@ impl Facts {
                 if range.lo <= range.hi {
                     self.facts.push(Fact { sum, range });
                 }
+            }
+            Expr::Call(Intrinsic::BitAnd, list) if holds && arena.dtype(condition) == DType::Bool => {
+                arena.list(list).iter().for_each(|&a| self.learn(arena, ranges, a, true));
+            }
+            Expr::Call(Intrinsic::BitOr, list) if !holds && arena.dtype(condition) == DType::Bool => {
+                arena.list(list).iter().for_each(|&a| self.learn(arena, ranges, a, false));
             }
             Expr::Cast(a) if arena.dtype(a) == DType::Bool => self.learn(arena, ranges, a, holds),
             _ => {}

@@ -272,6 +272,28 @@ def main(X: T.Buffer((10,), \"float32\"), Y: T.Buffer((12,), \"float32\")):
 }
 
 #[test]
+fn conditions_on_memory_that_exists_take_no_branch() {
+    let module = module(
+        "@T.prim_func
+def main(A: T.Buffer((10,), \"bool\"), B: T.Buffer((10,), \"bool\"), I: T.Buffer((10,), \"int32\"), C: T.Buffer((10,), \"bool\"), D: T.Buffer((10,), \"bool\")):
+    for i in range(10):
+        with T.block(\"C\"):
+            vi = T.axis.spatial(10, i)
+            C[vi] = A[vi] and B[vi] or A[9 - vi]
+    for i in range(10):
+        with T.block(\"D\"):
+            vi = T.axis.spatial(10, i)
+            D[vi] = 0 <= I[vi] and I[vi] < 10 and B[I[vi]]
+",
+    );
+    let text = print(&lower(&module.funcs[0]).expect("it lowers"));
+    assert!(text.contains("bitwise_or(bitwise_and("), "{text}");
+    // Where a condition guards the next one, it decides.
+    assert!(text.contains("&& B["), "{text}");
+    check(&module.funcs[0]);
+}
+
+#[test]
 fn false_promises_are_not_believed() {
     // Parallel by name, but every iteration reads what the one before wrote.
     let module = module(

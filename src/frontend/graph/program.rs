@@ -579,8 +579,10 @@ def main(x: R.Tensor((4,), "float32"), w: R.Tensor((4,), "float32")):
 "#;
         let functions = ["add", "prepare"].map(str::to_owned).to_vec();
         let shared = vec![SharedLibrary { path: "l.so".into(), functions }];
-        let (module, program) =
-            program_with(text, &Context { libraries: Libraries { shared, ..Libraries::default() } });
+        let (module, program) = program_with(
+            text,
+            &Context { libraries: Libraries { shared, ..Libraries::default() }, ..Context::default() },
+        );
         let types = |step: &Step| match &step.routine {
             Routine::Foreign(f) => f.tensors.iter().map(|t| t.dtype.name().to_owned()).collect(),
             Routine::PrimFunc(_) => Vec::new(),

@@ -2,7 +2,7 @@
 
 use crate::codegen::facts::{can_fail, fails, is_speculable};
 use crate::ir::expr::FxBuild;
-use crate::ir::{BinOp, CmpOp, DType};
+use crate::ir::{BinOp, CmpOp, DType, Intrinsic};
 use crate::loopir::rewrite::{ExprMap, Substitution, for_each_expr, mentions_var, reads_memory};
 use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, For, Kernel, LoopKind, Stmt, StmtId, Ty, VarId};
 use hashbrown::HashSet;
@@ -269,6 +269,12 @@ impl Widener {
             Expr::Select(c, t, o) => {
                 let (c, t, o) = (self.wide(arena, c)?, self.wide(arena, t)?, self.wide(arena, o)?);
                 arena.select(c, t, o)
+            }
+            // All lanes are evaluated, as both conditions are.
+            Expr::Call(f @ (Intrinsic::BitAnd | Intrinsic::BitOr), list) if arena.dtype(e) == DType::Bool => {
+                let (a, b) = (arena.list(list)[0], arena.list(list)[1]);
+                let (a, b) = (self.wide(arena, a)?, self.wide(arena, b)?);
+                arena.binary(if f == Intrinsic::BitAnd { BinOp::And } else { BinOp::Or }, a, b)
             }
             Expr::Call(function, list) => {
                 let args: SmallVec<[ExprId; 4]> = arena.list(list).into();

@@ -196,7 +196,7 @@ mod tests {
         text += &format!("        R.output(v{0})\n    return v{0}\n", calls.len() - 1);
         let parsed = parse(&text, "test.tir", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"));
         let mut module = GraphModule { module: parsed.module, functions: parsed.graphs };
-        run(&mut module, &Context { libraries })
+        run(&mut module, &Context { libraries, ..Context::default() })
             .map_err(|e| format!("{}; {}", e[0].message, e[0].help.clone().unwrap_or_default()))?;
         let printed = print_graph_module(&module, Dialect::Current);
         let calls = printed.lines().filter_map(|l| Some(l.split_once("R.call_")?.1.split_once(',')?.0.to_owned()));

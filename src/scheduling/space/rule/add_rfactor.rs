@@ -172,7 +172,7 @@ impl AddRFactor {
 }
 
 /// Moves the reduction loops inwards and fuses them; returns the fused loop and the number of spatial loops.
-fn fuse_reductions(sch: &mut Schedule, index: usize, block: Rv) -> Result<(Rv, usize), ScheduleError> {
+pub(super) fn fuse_reductions(sch: &mut Schedule, index: usize, block: Rv) -> Result<(Rv, usize), ScheduleError> {
     let loops = sch.get_loops(block)?;
     let ids: Vec<LoopId> = match live_block(sch, block) {
         Some((_, b)) => sch.func(index).loops_above(b.stmt()),

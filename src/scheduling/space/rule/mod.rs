@@ -20,6 +20,7 @@ pub(crate) mod random_compute_location;
 pub(crate) mod register_tiles;
 pub(crate) mod row_blocks;
 pub(crate) mod transpose_tiles;
+pub(crate) mod tuple_lanes;
 
 /// A rule maps a schedule and a block to schedules: the unchanged one if it does not fire, otherwise one or several
 /// changed ones.
@@ -49,6 +50,7 @@ pub(crate) fn auto(machine: Core, variant: usize) -> Vec<Box<dyn Rule>> {
         Box::new(merge_axes::MergeAxes),
         Box::new(register_tiles::RegisterTiles { machine, variant }),
         Box::new(dot_tiles::DotTiles { machine, variant }),
+        Box::new(tuple_lanes::TupleLanes { machine }),
         Box::new(pack_operands::PackOperands),
         Box::new(fuse_epilogue::FuseEpilogue),
         Box::new(transpose_tiles::TransposeTiles { variant }),
