@@ -4,7 +4,7 @@
 //! all its mistakes at once; [`mod@print`] converts modules back into text. The reader accepts two dialects in any
 //! mixture; the printer writes the requested one ([`Dialect`]). docs/ir.md has the grammar.
 //!
-//! The reader uses [`python`] (the only file that knows the Python parser), then `read`, which has one function per
+//! The reader uses [`python`] (a parser of Python of our own), then `read`, which has one function per
 //! construct; graph functions have theirs in `read::graph`. `ir::infer_accesses` infers missing `T.reads`/`T.writes` of blocks. `print` mirrors `read`.
 //!
 //! Invariants: texts are untrusted, so no input panics or overflows the stack; `parse(print(m))` equals `m`, and
