@@ -2,7 +2,7 @@
 //!
 //! *When*: a block computes a scalar from nothing; or it writes one buffer element by element, from elements at the
 //! same or shifted indices, and neither calls `exp` or another costly function nor contains a condition. In a program
-//! without reductions only the first part of this matters. Not if each element is part of at least 32 results of a
+//! without reductions only the first part of this matters. Not if each element is part of at least 16 results of a
 //! reduction, and computed, not only copied or converted. *What*: `compute_inline`. *Why*: the buffer's memory traffic
 //! is saved, and only what costs less than a load is recomputed, not too often. As in TVM but for the exception.
 //!
@@ -42,7 +42,7 @@
 //! function. In a program without reductions only the first condition counts. *What*: `compute_inline`. *Why*: this
 //! saves the intermediate buffer's memory traffic, and recomputes only what costs less than a load.
 //!
-//! In the default space, what a product reads at 32 or more of its results stays a block of its own, unless it only
+//! In the default space, what a product reads at 16 or more of its results stays a block of its own, unless it only
 //! copies or converts: it would be computed again for every tile of rows.
 //!
 //! TVM: `src/s_tir/meta_schedule/schedule_rule/auto_inline.cc`.
@@ -65,7 +65,7 @@ pub(crate) struct AutoInline {
 }
 
 /// Minimum number of results that make it worthwhile to store what they share: some tiles of rows.
-const SHARED: i64 = 32;
+const SHARED: i64 = 16;
 
 impl AutoInline {
     /// The rule of the default space.
