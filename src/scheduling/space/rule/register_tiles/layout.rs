@@ -67,14 +67,16 @@ impl TilingPlan<'_> {
         let k_dim = access.dims[k].unwrap_or_default();
         let part =
             |op: BinOp| LambdaExpr::Binary(op, Box::new(LambdaExpr::Param(k_dim)), Box::new(LambdaExpr::Int(QUAD)));
-        let results = vec![part(BinOp::FloorDiv), LambdaExpr::Param(dim), part(BinOp::FloorMod)];
+        let others: Vec<usize> = (0..access.n_dims()).filter(|&d| d != k_dim && d != dim).collect();
+        let mut results: Vec<LambdaExpr> = others.iter().map(|&d| LambdaExpr::Param(d)).collect();
+        results.extend([part(BinOp::FloorDiv), LambdaExpr::Param(dim), part(BinOp::FloorMod)]);
         sch.lay_out_written(copy, access.n_dims(), results)?;
         // Iterate in the order in which elements are written.
         let loops = sch.get_loops(copy)?;
-        let [.., first, second] = loops[..] else { return Ok(()) };
-        let (along_k, along_columns) = if k_dim < dim { (first, second) } else { (second, first) };
-        let parts = sch.split(along_k, vec![Arg::None, QUAD.into()])?;
-        sch.reorder(&[parts[0], along_columns, parts[1]])
+        let Some(own) = loops.len().checked_sub(access.n_dims()).map(|first| &loops[first..]) else { return Ok(()) };
+        let parts = sch.split(own[k_dim], vec![Arg::None, QUAD.into()])?;
+        let order: Vec<Rv> = others.iter().map(|&d| own[d]).chain([parts[0], own[dim], parts[1]]).collect();
+        sch.reorder(&order)
     }
 }
 

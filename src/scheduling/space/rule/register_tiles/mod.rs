@@ -47,7 +47,8 @@
 //!   The candidate numbers of columns then divide the loop. If those would make worse tiles, a constant operand is
 //!   treated like any other.
 //! * *Products of bytes* that are accumulated as 32-bit integers are taken in groups of four, innermost; an operand
-//!   whose groups are not contiguous is always packed.
+//!   whose groups are not contiguous is always packed. A constant one whose columns no tiles divide is prepared as one
+//!   panel.
 //! * *Seeds*: the pairs of rows and columns with the fewest estimated cycles (from multiply-adds, loads and remainders)
 //!   that fit the vector registers, for a window together with the rows that it reads; and the longest pieces whose
 //!   panel fits the first-level cache, or a quarter of the second.
@@ -136,9 +137,13 @@ impl Rule for RegisterTiles {
                     view: &view,
                     block,
                     in_pieces,
-                    prepares: false,
+                    prepares: Prepared::No,
                 };
-                let kinds = [plan.can_prepare().then_some(true), plan.is_worth_relayout().then_some(false)];
+                let kinds = [
+                    plan.can_prepare().then_some(Prepared::Panels),
+                    plan.can_prepare_whole().then_some(Prepared::Whole),
+                    plan.is_worth_relayout().then_some(Prepared::No),
+                ];
                 // A kind that a primitive refuses is skipped. Preparation costs nothing per call, so where it is
                 // possible, it is the only kind.
                 drafts.extend(kinds.into_iter().flatten().find_map(|prepares| {
@@ -162,8 +167,19 @@ struct TilingPlan<'a> {
     view: &'a View,
     block: Rv,
     in_pieces: bool,
-    /// Whether constant operands are laid out in panels, once.
-    prepares: bool,
+    /// How constant operands are laid out, once.
+    prepares: Prepared,
+}
+
+/// The layout of constant operands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Prepared {
+    /// As they are.
+    No,
+    /// In panels as wide as the tiles.
+    Panels,
+    /// With all columns in one panel, of which tiles read parts.
+    Whole,
 }
 
 /// The loops of a block after splitting.
@@ -191,7 +207,7 @@ impl TilingPlan<'_> {
         let place = parts.slab.or(parts.panels);
         for (i, input) in c.inputs.iter().enumerate() {
             if self.is_prepared(i) {
-                self.prepare(sch, input, parts.width)?;
+                self.prepare(sch, input, parts.width.filter(|_| self.prepares == Prepared::Panels))?;
             } else if view.relayout.contains(&i) {
                 self.lay_out(sch, input, place)?;
             }
@@ -256,9 +272,9 @@ impl TilingPlan<'_> {
             let parts = sch.split(loops[longest], vec![Arg::None, length.into()])?;
             (slab, loops[longest]) = (Some(parts[0]), parts[1]);
         }
-        if view.quads == Some(longest) {
-            let parts = sch.split(loops[longest], vec![Arg::None, QUAD.into()])?;
-            (loops[longest], quad) = (parts[0], Some(parts[1]));
+        if let Some(axis) = view.quads {
+            let parts = sch.split(loops[axis], vec![Arg::None, QUAD.into()])?;
+            (loops[axis], quad) = (parts[0], Some(parts[1]));
         }
         Ok(Parts { loops, panels, width, blocks, row_tiles, slab, quad })
     }
@@ -305,19 +321,26 @@ impl TilingPlan<'_> {
     /// Candidate numbers of columns; for prepared panels, only those that divide the loop.
     fn column_choices(&self) -> Vec<i64> {
         let extent = self.contraction.axes[self.view.column].extent;
-        let divides = |&n: &i64| !self.prepares || extent % n == 0;
+        let divides = |&n: &i64| self.prepares != Prepared::Panels || extent % n == 0;
         self.shape().column_choices().into_iter().filter(divides).collect()
     }
 
     /// Whether some operand's panels can be prepared, and tiles that divide the columns are about as fast as others.
     fn can_prepare(&self) -> bool {
-        let plan = TilingPlan { prepares: true, ..*self };
+        let plan = TilingPlan { prepares: Prepared::Panels, ..*self };
         let (shape, machine) = (self.shape(), &self.rule.machine);
         let rows = shape.row_choices();
         let cycles = |&c: &i64| rows.iter().map(|&r| shape.cycles(machine, r, c)).fold(f64::INFINITY, f64::min);
         let least = |columns: Vec<i64>| columns.iter().map(cycles).fold(f64::INFINITY, f64::min);
         (0..self.contraction.inputs.len()).any(|i| plan.is_prepared(i))
             && least(plan.column_choices()) <= least(shape.column_choices()) * AS_GOOD
+    }
+
+    /// Whether constant operands of byte dot products can be prepared where no panels of tiles divide the columns: their groups of four
+    /// must be contiguous in any case.
+    fn can_prepare_whole(&self) -> bool {
+        let plan = TilingPlan { prepares: Prepared::Whole, ..*self };
+        self.view.quads.is_some() && self.view.relayout.iter().all(|&i| plan.is_prepared(i))
     }
 
     /// Whether laying out operands in every call pays off.
@@ -330,7 +353,7 @@ impl TilingPlan<'_> {
     fn is_prepared(&self, i: usize) -> bool {
         let input = &self.contraction.inputs[i];
         let as_vectors = self.view.relayout.contains(&i) || input.access.strides[self.view.column] == 1;
-        self.prepares && input.is_constant && input.is_point && as_vectors
+        self.prepares != Prepared::No && input.is_constant && input.is_point && as_vectors
     }
 
     /// Whether the rows that are multiplied with a panel exceed the second-level cache, or should be divided among

@@ -113,7 +113,7 @@ fn quads(c: &Contraction, column: usize) -> Option<usize> {
             match of_column {
                 0 => of_k == 1,
                 QUAD if of_k == 1 => true,
-                _ => i.access.n_dims() == 2 && dims.0.is_some() && dims.1.is_some() && dims.0 != dims.1,
+                _ => dims.0.is_some() && dims.1.is_some() && dims.0 != dims.1,
             }
         })
     })
