@@ -10,7 +10,7 @@
 //!
 //! If `n` vectors of `n` lanes are packed from the same lane of `n` loaded vectors each, they are the rows of a
 //! transposed square: the wide back end makes all rows together by shuffles, where lane-by-lane code takes a load per
-//! element. The pass handles tiles of a few squares; tiling larger loops is left to schedules.
+//! element. Bytes take a lane of 32 bits each. The pass handles tiles of a few squares; tiling larger loops is left to schedules.
 
 use super::machine::Machine;
 use super::walk::replace_loops;
@@ -67,18 +67,15 @@ impl Tile {
         let Stmt::For(inner) = kernel.stmts.get(s) else { return None };
         let &[s] = kernel.stmts.list(inner.body) else { return None };
         let Stmt::Store { buffer, index, value } = kernel.stmts.get(s) else { return None };
-        let dtype = kernel.buffer(buffer).dtype;
-        if !matches!(dtype, DType::Float32 | DType::Float64 | DType::Int32) {
-            return None;
-        }
+        let lane = lane_type(kernel.buffer(buffer).dtype)?;
         let trips = |l: &For| {
             let is_free = l.iterations == Iterations::Independent && l.kind != LoopKind::Parallel;
             arena.as_int(l.extent).filter(|&n| is_free && n > 0 && n <= MOST)
         };
         // The largest squares that divide both loops.
         let common = 1 << (trips(outer)? | trips(&inner)?).trailing_zeros();
-        let lanes = machine.vectors.lanes(dtype).min(common);
-        if lanes as usize * dtype.bytes() <= NARROW {
+        let lanes = machine.vectors.lanes(lane).min(common);
+        if lanes as usize * lane.bytes() <= NARROW {
             return None;
         }
         let stride = |index, l: &For| stride(arena, index, l.var);
@@ -93,7 +90,8 @@ impl Tile {
                 (Some(_), Some(0 | 1)) => fine &= b != buffer,
                 (Some(1), Some(_)) => {
                     found = true;
-                    fine &= b != buffer && kernel.buffer(b).dtype == dtype;
+                    let other = lane_type(kernel.buffer(b).dtype);
+                    fine &= b != buffer && other.is_some_and(|other| other.bytes() == lane.bytes());
                 }
                 _ => fine = false,
             },
@@ -149,6 +147,15 @@ impl Tile {
             Some(arena.pack(&lanes))
         });
         fine.then_some(new)
+    }
+}
+
+/// The type of a lane in registers, where bytes are integers of 32 bits; `None` for types that are not transposed.
+fn lane_type(dtype: DType) -> Option<DType> {
+    match dtype {
+        DType::Float32 | DType::Float64 | DType::Int32 => Some(dtype),
+        DType::Int8 | DType::UInt8 => Some(DType::Int32),
+        _ => None,
     }
 }
 

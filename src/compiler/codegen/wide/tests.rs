@@ -257,6 +257,8 @@ fn squares_are_transposed() {
         ("float32", "max(A[j * 64 + i], 0.25) * W[j] + A[j * 64 + i + 16] / W[i]", Closeness::Ulps(64.0)),
         ("float64", "A[j * 64 + i] + A[j * 65 + i * 1] * W[2]", Closeness::Ulps(64.0)),
         ("int32", "A[j * 64 + i] - W[i]", Closeness::Exact),
+        ("uint8", "A[j * 64 + i]", Closeness::Exact),
+        ("int8", "A[j * 64 + i]", Closeness::Exact),
     ] {
         for (n, m) in [(8, 8), (16, 16), (16, 48), (32, 16), (12, 16), (24, 32), (28, 12)] {
             for (outer, inner, of_outer, of_inner) in [("i", "j", n, m), ("j", "i", m, n)] {
