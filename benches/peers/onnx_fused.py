@@ -76,6 +76,11 @@ def cases():
     yield "quantised_leaky", "QLinearLeakyRelu", one, (1, 2, 3, 4), {"alpha": 0.1}
     pool = [uint8(2, 3, 5, 5), scale(0.05), zero(128), scale(0.02), zero(10)]
     yield "quantised_pool", "QLinearGlobalAveragePool", pool, (), {"channels_last": 0}
+    yield "quantised_average", "QLinearAveragePool", pool, (), {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [0, 0, 1, 1]}
+    gemm = [uint8(3, 40), scale(0.05), zero(128), int8(6, 40), floats(6) ** 2 + 0.01, np.zeros(6, "int8")]
+    gemm += [rng.integers(-900, 900, 6).astype("int32"), scale(0.9), zero(120)]
+    yield "quantised_gemm", "QGemm", gemm, tuple(range(1, 9)), {"transB": 1}
+    yield "quantised_gemm_float", "QGemm", gemm[:7], tuple(range(1, 7)), {"transB": 1, "alpha": 0.5}
     parts = [scale(0.05), zero(128), uint8(2, 3), scale(0.02), zero(10), uint8(2, 5), scale(0.1), zero(0)]
     yield "quantised_concat", "QLinearConcat", parts, (0, 1, 3, 4, 6, 7), {"axis": 1}
     yield "quantise", "QuantizeLinear", [x, scale(0.02), zero(10)], (), {}

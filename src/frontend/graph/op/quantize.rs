@@ -55,7 +55,7 @@ pub(super) static OPERATORS: &[Operator] = &[
                 // In the wider of the two types.
                 let wide = if te.dtype(scale).bits() > te.dtype(x).bits() { te.dtype(scale) } else { te.dtype(x) };
                 let (x, scale, zero) = (te.cast(wide, x), te.cast(wide, scale), te.cast(wide, zero));
-                let mut steps = te.binary(BinOp::Div, x, scale);
+                let mut steps = exact_quotient(te, x, scale);
                 if dtype.is_integer() {
                     steps = te.call(Intrinsic::Round, &[steps]);
                 }
@@ -114,6 +114,35 @@ impl Quantization {
         };
         (of(self.scale), of(self.zero))
     }
+}
+
+/// The largest quotient that is told from infinity: what is rounded to integers of fewer bits is less.
+const LARGEST: f64 = (1u64 << 40) as f64;
+
+/// The quotient as the type rounds it.
+///
+/// Kernels multiply by a reciprocal where the divisor is the same for many elements. The last bit of the product may differ from that of the
+/// quotient, and halves are then rounded to another integer. So the remainder is divided too: the sum is the rounded quotient (P. Markstein,
+/// "Computation of elementary functions on the IBM RISC System/6000 processor", 1990). Bounds keep infinity out of the remainder.
+fn exact_quotient(te: &mut Te, a: ExprId, b: ExprId) -> ExprId {
+    if te.as_float(b) == Some(1.0) {
+        return a;
+    }
+    if te.dtype(a) != DType::Float32 {
+        return te.binary(BinOp::Div, a, b);
+    }
+    let (one, most, least) = (like(te, a, 1.0), like(te, a, LARGEST), like(te, a, -LARGEST));
+    let inverse = match te.as_float(b) {
+        Some(b) => like(te, a, f64::from(1.0 / b as f32)),
+        None => te.binary(BinOp::Div, one, b),
+    };
+    let product = te.mul(a, inverse);
+    let product = te.min(product, most);
+    let product = te.max(product, least);
+    let minus_one = like(te, a, -1.0);
+    let negative = te.mul(product, minus_one);
+    let remainder = te.call(Intrinsic::Fma, &[negative, b, a]);
+    te.call(Intrinsic::Fma, &[remainder, inverse, product])
 }
 
 /// The nearest value of a type.

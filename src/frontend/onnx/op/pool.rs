@@ -10,7 +10,8 @@ const MOST_POSITIONS: i64 = 1 << 20;
 pub(super) static OPERATORS: &[Operator] = &[
     one("AveragePool", 7, |n| {
         let include = n.flag("count_include_pad", false);
-        pool(n, "avg", Some(include))
+        let x = n.value(0)?;
+        pool(n, x, "avg", Some(include))
     }),
     one("GlobalAveragePool", 7, |n| global(n, "mean")),
     one("GlobalLpPool", 7, |n| {
@@ -39,7 +40,8 @@ pub(super) static OPERATORS: &[Operator] = &[
     }),
     many("MaxPool", 7, |n| {
         let is_column_major = n.flag("storage_order", false);
-        let y = pool(n, "max", None)?;
+        let x = n.value(0)?;
+        let y = pool(n, x, "max", None)?;
         let mut results = vec![Operand::Value(y)];
         if n.wants(1) {
             results.push(Operand::Value(largest_positions(n, y, is_column_major)?));
@@ -61,8 +63,8 @@ fn arguments<'a>(x: ValueId, window: &Window) -> Vec<(&'a str, Arg)> {
     ]
 }
 
-fn pool(n: &mut Node<'_, '_>, kind: &str, include: Option<bool>) -> Result<ValueId> {
-    let x = n.value(0)?;
+/// The pooling of a tensor by the attributes of the node.
+pub(super) fn pool(n: &mut Node<'_, '_>, x: ValueId, kind: &str, include: Option<bool>) -> Result<ValueId> {
     let spatial = spatial(n, x)?;
     let window = Window::of(n, x, Kernel::Attribute, spatial)?;
     let mut ceil = n.flag("ceil_mode", false);

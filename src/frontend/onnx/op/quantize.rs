@@ -1,6 +1,7 @@
 //! Quantised tensors: integers that stand for (integer - zero point) * scale.
 
 use super::nn::{convolution, spatial};
+use super::pool::pool;
 use super::*;
 use crate::ir::DType;
 
@@ -14,7 +15,6 @@ pub(super) static OPERATORS: &[Operator] = &[
     one("DequantizeLinear", 10, dequantize),
     many("DynamicQuantizeLinear", 11, |n| {
         let x = n.value(0)?;
-        let dtype = n.dtype(x)?;
         let axes: Vec<i64> = (0..n.rank(x)? as i64).collect();
         let (low, high) = (n.reduce("min", x, &axes, false)?, n.reduce("max", x, &axes, false)?);
         // 0 is exact, so it is in the range.
@@ -24,11 +24,7 @@ pub(super) static OPERATORS: &[Operator] = &[
         let zero = n.exact_quotient(low, scale)?;
         let zero = n.unary("negative", zero)?;
         let zero = n.saturated(zero, DType::UInt8)?;
-        let y = n.exact_quotient(x, scale)?;
-        let y = n.unary("round", y)?;
-        let shift = n.cast(zero, dtype)?;
-        let y = n.binary("add", y, shift)?;
-        let y = n.saturated(y, DType::UInt8)?;
+        let y = rounded(n, x, scale, zero)?;
         Ok([y, scale, zero].map(Operand::Value).to_vec())
     }),
     one("MatMulInteger", 10, |n| {
@@ -73,8 +69,17 @@ fn dequantize(n: &mut Node<'_, '_>) -> Result<ValueId> {
     let scale = n.value(1)?;
     let dtype = n.dtype(scale)?;
     let dtype = n.dtype_attr("output_dtype", dtype)?;
+    let zero = n.zero_point(2)?;
+    if dtype == DType::Float32 && n.dtype(scale)? == dtype && spread.is_along_axis(n, scale)? {
+        let zero = match zero {
+            Some(zero) => zero,
+            None => n.scalar(0.0, n.dtype(x)?)?,
+        };
+        let to = ("out_dtype", text("float32"));
+        return n.call("dequantize", spread.args(x, scale, zero).into_iter().chain([to]).collect());
+    }
     let mut y = n.cast(x, DType::Int32)?;
-    if let Some(zero) = n.opt_value(2)? {
+    if let Some(zero) = zero {
         let zero = n.cast(zero, DType::Int32)?;
         let zero = spread.apply(n, zero)?;
         y = n.binary("subtract", y, zero)?;
@@ -92,12 +97,21 @@ fn quantize(n: &mut Node<'_, '_>) -> Result<ValueId> {
     n.ignore("saturate");
     let dtype = n.dtype(scale)?;
     let precision = n.dtype_attr("precision", dtype)?;
-    let zero = n.opt_value(2)?;
+    let zero = n.zero_point(2)?;
     let to = match zero {
         Some(zero) => n.dtype(zero)?,
         None => DType::UInt8,
     };
     let to = n.dtype_attr("output_dtype", to)?;
+    let is_float = [n.dtype(x)?, n.dtype(scale)?, precision] == [DType::Float32; 3];
+    if is_float && matches!(to, DType::UInt8 | DType::Int8) && spread.is_along_axis(n, scale)? {
+        let zero = match zero {
+            Some(zero) => zero,
+            None => n.scalar(0.0, to)?,
+        };
+        let to = ("out_dtype", text(&to.to_string()));
+        return n.call("quantize", spread.args(x, scale, zero).into_iter().chain([to]).collect());
+    }
     let scale = spread.apply(n, scale)?;
     let (x, scale) = (n.cast(x, precision)?, n.cast(scale, precision)?);
     let y = n.exact_quotient(x, scale)?;
@@ -119,10 +133,42 @@ const fn fused(name: &'static str, rule: fn(&mut Node<'_, '_>) -> Result<ValueId
 /// Those that ONNX Runtime's quantisation writes.
 pub(super) static FUSED: &[Operator] = &[
     fused("DequantizeLinear", dequantize),
+    fused("QGemm", |n| {
+        let (mut a, mut b) = (n.value(0)?, n.value(3)?);
+        if n.flag("transA", false) {
+            a = n.permute(a, &[1, 0])?;
+        }
+        if n.flag("transB", false) {
+            b = n.permute(b, &[1, 0])?;
+        }
+        (a, b) = (centred(n, a, 2, None)?, centred(n, b, 5, None)?);
+        let mut sum = n.matmul(a, b)?;
+        if let Some(bias) = n.opt_value(6)? {
+            sum = n.binary("add", sum, bias)?;
+        }
+        let (a, b, alpha) = (n.value(1)?, n.value(4)?, n.float("alpha", 1.0));
+        let b = if alpha == 1.0 { b } else { n.with_number("multiply", b, alpha)? };
+        match n.opt_value(7)? {
+            Some(y) => requantized(n, sum, [a, b, y], 8),
+            None => {
+                let (sum, scale) = (n.cast(sum, DType::Float32)?, n.binary("multiply", a, b)?);
+                n.binary("multiply", sum, scale)
+            }
+        }
+    }),
     fused("QLinearAdd", |n| {
         let (a, b) = (float_of(n, 0)?, float_of(n, 3)?);
         let sum = n.binary("add", a, b)?;
         quantized(n, sum, 6)
+    }),
+    fused("QLinearAveragePool", |n| {
+        let x = float_of(n, 0)?;
+        if n.flag("channels_last", false) {
+            return n.fail("`QLinearAveragePool` with `channels_last` is not supported");
+        }
+        let include = n.flag("count_include_pad", false);
+        let mean = pool(n, x, "avg", Some(include))?;
+        quantized(n, mean, 3)
     }),
     fused("QLinearConcat", |n| {
         let axis = n.int("axis", 0);
@@ -160,23 +206,22 @@ pub(super) static FUSED: &[Operator] = &[
 
 /// The floats that argument `i` stands for, with the scale and the zero point behind it.
 fn float_of(n: &mut Node<'_, '_>, i: usize) -> Result<ValueId> {
-    let (x, scale) = (n.value(i)?, n.value(i + 1)?);
-    let wide = centred(n, x, i + 2, None)?;
-    let wide = n.cast(wide, DType::Float32)?;
-    let scale = n.aligned(scale, 0, 1)?;
-    n.binary("multiply", wide, scale)
+    let (x, scale, zero) = (n.value(i)?, n.value(i + 1)?, n.value(i + 2)?);
+    let args = [("data", x), ("scale", scale), ("zero_point", zero)].map(|(name, v)| (name, Arg::Value(v)));
+    n.call("dequantize", args.into_iter().chain([("out_dtype", text("float32"))]).collect())
 }
 
 /// Floats as integers by the scale at argument `i` and the zero point behind it.
 fn quantized(n: &mut Node<'_, '_>, x: ValueId, i: usize) -> Result<ValueId> {
     let (scale, zero) = (n.value(i)?, n.value(i + 1)?);
+    rounded(n, x, scale, zero)
+}
+
+/// Floats as integers by a scale and a zero point.
+fn rounded(n: &mut Node<'_, '_>, x: ValueId, scale: ValueId, zero: ValueId) -> Result<ValueId> {
     let to = n.dtype(zero)?;
-    let (scale, zero) = (n.aligned(scale, 0, 1)?, n.aligned(zero, 0, 1)?);
-    let y = n.exact_quotient(x, scale)?;
-    let y = n.unary("round", y)?;
-    let zero = n.cast(zero, DType::Float32)?;
-    let y = n.binary("add", y, zero)?;
-    n.saturated(y, to)
+    let args = [("data", x), ("scale", scale), ("zero_point", zero)].map(|(name, v)| (name, Arg::Value(v)));
+    n.call("quantize", args.into_iter().chain([("out_dtype", text(&to.to_string()))]).collect())
 }
 
 /// How scales and zero points are spread over a tensor.
@@ -194,6 +239,20 @@ impl Spread {
         // A tensor without that many dimensions has one scale.
         let axis = if (-(rank as i64)..rank as i64).contains(&axis) { n.axis(axis, rank)? } else { 0 };
         Ok(Spread { axis, block, shape })
+    }
+
+    /// Whether scales are numbers or vectors along the axis, as operators of graphs have them.
+    fn is_along_axis(&self, n: &Node<'_, '_>, scale: ValueId) -> Result<bool> {
+        Ok(self.block == 0 && !self.shape.is_empty() && n.rank(scale)? <= 1)
+    }
+
+    fn args(&self, x: ValueId, scale: ValueId, zero: ValueId) -> Vec<(&'static str, Arg)> {
+        vec![
+            ("data", Arg::Value(x)),
+            ("scale", Arg::Value(scale)),
+            ("zero_point", Arg::Value(zero)),
+            ("axis", int(self.axis as i64)),
+        ]
     }
 
     fn apply(&self, n: &mut Node<'_, '_>, v: ValueId) -> Result<ValueId> {
@@ -215,6 +274,24 @@ impl Spread {
 }
 
 impl Node<'_, '_> {
+    /// A zero point that may be absent: a number if all its elements are equal and known, also where they are a weight.
+    fn zero_point(&mut self, argument: usize) -> Result<Option<ValueId>> {
+        if !self.has(argument) {
+            return Ok(None);
+        }
+        if let Some((number, dtype)) = self.uniform(argument) {
+            return self.scalar(number as f64, dtype).map(Some);
+        }
+        self.value(argument).map(Some)
+    }
+
+    /// The integer that all elements of an argument are, if they are known, and their type.
+    fn uniform(&mut self, argument: usize) -> Option<(i64, DType)> {
+        let elements = self.constant(argument)?;
+        let first = elements.int(0)?;
+        (1..elements.len()).all(|i| elements.int(i) == Some(first)).then_some((first, elements.dtype()))
+    }
+
     /// A vector along one of `rank` dimensions; a single element as a number.
     fn aligned(&mut self, v: ValueId, axis: usize, rank: usize) -> Result<ValueId> {
         let shape = self.shape(v)?;
@@ -248,7 +325,12 @@ impl Node<'_, '_> {
 /// A tensor of integers less its zero point, which is an argument; `at` is the axis of a vector of them, and the rank.
 fn centred(n: &mut Node<'_, '_>, x: ValueId, argument: usize, at: Option<(usize, usize)>) -> Result<ValueId> {
     let wide = n.cast(x, DType::Int32)?;
-    let Some(zero) = n.opt_value(argument)? else { return Ok(wide) };
+    match if n.has(argument) { n.uniform(argument) } else { return Ok(wide) } {
+        Some((0, _)) => return Ok(wide),
+        Some((number, _)) => return n.with_number("subtract", wide, number as f64),
+        None => {}
+    }
+    let zero = n.value(argument)?;
     let zero = n.cast(zero, DType::Int32)?;
     let zero = match at {
         Some((axis, rank)) => n.aligned(zero, axis, rank)?,
@@ -265,10 +347,6 @@ fn requantized(n: &mut Node<'_, '_>, sum: ValueId, [a, b, y]: [ValueId; 3], zero
     let scale = n.binary("divide", scale, y)?;
     let sum = n.cast(sum, DType::Float32)?;
     let scaled = n.binary("multiply", sum, scale)?;
-    let scaled = n.unary("round", scaled)?;
-    let zero = n.value(zero)?;
-    let to = n.dtype(zero)?;
-    let zero = n.cast(zero, DType::Float32)?;
-    let shifted = n.binary("add", scaled, zero)?;
-    n.saturated(shifted, to)
+    let (one, zero) = (n.scalar(1.0, DType::Float32)?, n.value(zero)?);
+    rounded(n, scaled, one, zero)
 }
