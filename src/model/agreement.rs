@@ -1,7 +1,7 @@
 //! How far the outputs of a model are from those of its reference.
 //!
 //! The difference of an output of floats is `max |found - expected| / max |expected|`: single small elements may be the rest of large
-//! terms that cancel. Integers and `bool`s must be equal.
+//! terms that cancel. Integers and `bool`s must be equal, but for bytes that floats are rounded to: these are compared like floats.
 
 use crate::arrays::{Array, Element};
 use crate::graph::program::Tensor;
@@ -44,9 +44,17 @@ pub struct OutputAgreement {
 
 impl Agreement {
     /// Compares outputs.
-    pub(super) fn of(tensors: &[Tensor], found: &[Array], expected: &[Array], tolerance: f64) -> Agreement {
+    pub(super) fn of(
+        tensors: &[Tensor],
+        found: &[Array],
+        expected: &[Array],
+        tolerance: f64,
+        quantises: bool,
+    ) -> Agreement {
         let outputs = tensors.iter().zip(found.iter().zip(expected));
-        let outputs = outputs.map(|(t, (found, expected))| of_output(&t.name, found, expected)).collect();
+        let is_rounded = |t: &Tensor| quantises && matches!(t.dtype, DType::Int8 | DType::UInt8);
+        let outputs =
+            outputs.map(|(t, (found, expected))| of_output(&t.name, found, expected, is_rounded(t))).collect();
         Agreement { outputs, tolerance }
     }
 
@@ -87,12 +95,12 @@ impl fmt::Display for Agreement {
     }
 }
 
-fn of_output(name: &str, found: &Array, expected: &Array) -> OutputAgreement {
+fn of_output(name: &str, found: &Array, expected: &Array, is_rounded: bool) -> OutputAgreement {
     let elements = expected.len();
     let (mut different, mut largest, mut scale) = (0, 0f64, 0f64);
     for i in 0..if found.data() == expected.data() { 0 } else { elements } {
         let (found, expected) = (found.element(i), expected.element(i));
-        if let (Element::Int(found), Element::Int(expected)) = (found, expected) {
+        if let (Element::Int(found), Element::Int(expected), false) = (found, expected, is_rounded) {
             different += usize::from(found != expected);
             continue;
         }
@@ -108,6 +116,12 @@ fn of_output(name: &str, found: &Array, expected: &Array) -> OutputAgreement {
     // Next to nothing but zeros, the difference itself counts.
     let relative = if scale > 0.0 { largest / scale } else { largest };
     OutputAgreement { name: name.to_owned(), elements, different, relative }
+}
+
+/// Whether a graph as it was read rounds floats to bytes.
+pub(super) fn quantises(function: &Function) -> bool {
+    let is_rounding = |&c| matches!(function.call(c).callee, Callee::Op(op) if op.name == "quantize");
+    function.order.iter().any(is_rounding)
 }
 
 /// The tolerance for a lowered graph: that of the coarsest type of what it computes. Values that are computed in 8-bit integers are quantised:
@@ -149,18 +163,21 @@ mod tests {
     fn floats_are_compared_with_the_largest() {
         let floats = |v: &[f32]| Array::from(v);
         let (inf, nan) = (f32::INFINITY, f32::NAN);
-        let output = of_output("y", &floats(&[1.0, 4.0, nan, inf]), &floats(&[1.5, 4.0, nan, inf]));
+        let output = of_output("y", &floats(&[1.0, 4.0, nan, inf]), &floats(&[1.5, 4.0, nan, inf]), false);
         assert_eq!((output.elements, output.different, output.relative), (4, 0, 0.125));
-        let output = of_output("y", &floats(&[nan, 1.0, inf, 0.0]), &floats(&[0.0, nan, -inf, 0.0]));
+        let output = of_output("y", &floats(&[nan, 1.0, inf, 0.0]), &floats(&[0.0, nan, -inf, 0.0]), false);
         assert_eq!((output.different, output.relative), (3, 0.0));
-        let output = of_output("y", &floats(&[0.5]), &floats(&[0.0]));
+        let output = of_output("y", &floats(&[0.5]), &floats(&[0.0]), false);
         assert_eq!(output.relative, 0.5);
     }
 
     #[test]
     fn integers_are_counted() {
         let of = |v: &[i64]| Array::from(v);
-        let agreement = Agreement { outputs: vec![of_output("i", &of(&[1, 2, 3]), &of(&[1, 3, 2]))], tolerance: 1.0 };
+        let agreement =
+            Agreement { outputs: vec![of_output("i", &of(&[1, 2, 3]), &of(&[1, 3, 2]), false)], tolerance: 1.0 };
         assert_eq!(agreement.to_string(), "output `i`: 2 of 3 elements differ");
+        let rounded = of_output("i", &of(&[1, 2, 200]), &of(&[1, 3, 200]), true);
+        assert_eq!((rounded.different, rounded.relative), (0, 0.005));
     }
 }

@@ -4,7 +4,7 @@
 //! each prim_func is compiled on the plain path that references of single prim_funcs take, which shares no optimisation with
 //! models.
 
-use super::agreement::{Agreement, coarsest};
+use super::agreement::{Agreement, coarsest, quantises};
 use super::executable::{self, Model, ModelError};
 use super::interpreted::{Interpreted, stores};
 use super::preparation::Preparation;
@@ -20,8 +20,16 @@ use crate::stop::StopFlag;
 use crate::workload::{Setting, Workload};
 
 /// The passes that a graph does not need to run: they change how values are computed, not which.
-const OPTIMIZATIONS: &[&str] =
-    &["common_calls", "canonicalise", "fold_affine", "common_constants", "fuse", "layout_free"];
+const OPTIMIZATIONS: &[&str] = &[
+    "common_calls",
+    "quantise",
+    "canonicalise",
+    "fold_affine",
+    "common_constants",
+    "own_floats",
+    "fuse",
+    "layout_free",
+];
 
 /// Graphs whose runs make at most this many stores are interpreted: about a second.
 const MOST_INTERPRETED: f64 = 1e6;
@@ -31,6 +39,8 @@ pub struct Reference {
     model: Model,
     /// The relative difference that rounding may cause.
     tolerance: f64,
+    /// Whether floats are rounded to bytes.
+    quantises: bool,
 }
 
 impl Reference {
@@ -39,6 +49,7 @@ impl Reference {
     /// # Errors
     /// See [`ModelError`].
     pub fn new(mut module: GraphModule, name: &str, cx: &Context, setting: &Setting) -> Result<Reference, ModelError> {
+        let quantises = module.functions.iter().any(quantises);
         let needed = PIPELINE.iter().filter(|pass| !OPTIMIZATIONS.contains(&pass.name));
         needed.into_iter().try_for_each(|pass| (pass.run)(&mut module, cx)).map_err(ModelError::Graph)?;
         let function = module.functions.iter().find(|f| f.name == name);
@@ -52,7 +63,7 @@ impl Reference {
         let kernels = |steps: &[Step]| StepKernels::new(&cx.libraries, steps, &workloads(&module.module, steps)?, make);
         let preparation = Preparation::new(kernels(&program.preparation)?);
         let kernels = kernels(&program.steps)?;
-        Ok(Reference { model: Model::new(name, program, preparation, kernels, setting)?, tolerance })
+        Ok(Reference { model: Model::new(name, program, preparation, kernels, setting)?, tolerance, quantises })
     }
 
     /// Compares a model with the reference on these weights and inputs. The model has loaded the same weights.
@@ -65,7 +76,7 @@ impl Reference {
         }
         let expected = self.model.run(inputs)?;
         let found = model.run(inputs)?;
-        Ok(Agreement::of(model.outputs(), &found, &expected, self.tolerance))
+        Ok(Agreement::of(model.outputs(), &found, &expected, self.tolerance, self.quantises))
     }
 }
 

@@ -12,7 +12,7 @@ use tvmr::model::Model;
 use tvmr::workload::Setting;
 
 /// Passes that replace operators by others, which round differently, and that change which kernels there are.
-const PASSES: [&str; 3] = ["canonicalise", "fold_affine", "fuse"];
+const PASSES: [&str; 5] = ["quantise", "canonicalise", "fold_affine", "own_floats", "fuse"];
 
 /// Compares the results of the graph `main` without the passes and with them.
 pub(super) fn compare(case: &Case) {
@@ -47,7 +47,7 @@ fn outputs(case: &Case, left_out: &[&str]) -> Vec<Array> {
     model.load_weights(&weights).and_then(|()| model.run(&inputs)).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
-/// Numbers from -1 to 1; from 0.5 to 2 for divisors and variances, whose names begin with `d` or `v`.
+/// Numbers from -1 to 1, and all bytes; from 0.5 to 2 for divisors and variances, whose names begin with `d` or `v`.
 fn random(tensor: &Tensor, rng: &mut TestRng) -> Array {
     let (low, high) = if tensor.name.starts_with(['d', 'v']) { (0.5, 2.0) } else { (-1.0, 1.0) };
     let n: i64 = tensor.shape.iter().product();
@@ -59,6 +59,7 @@ fn random(tensor: &Tensor, rng: &mut TestRng) -> Array {
             DType::Float32 => data.extend((value as f32).to_le_bytes()),
             DType::Float16 => data.extend(half::f16::from_f64(value).to_le_bytes()),
             DType::Int32 => data.extend(((value * 100.0) as i32).to_le_bytes()),
+            DType::Int8 | DType::UInt8 => data.push((value * 128.0).floor() as i64 as u8),
             other => panic!("no random numbers of {other}"),
         }
     }
@@ -71,6 +72,8 @@ fn elements(array: &Array) -> Vec<f64> {
         (DType::Float32, &[a, b, c, d]) => f64::from(f32::from_le_bytes([a, b, c, d])),
         (DType::Float16, &[a, b]) => half::f16::from_le_bytes([a, b]).to_f64(),
         (DType::Int32, &[a, b, c, d]) => f64::from(i32::from_le_bytes([a, b, c, d])),
+        (DType::Int8, &[a]) => f64::from(a.cast_signed()),
+        (DType::UInt8, &[a]) => f64::from(a),
         (other, _) => panic!("no numbers of {other}"),
     };
     array.data().chunks(array.dtype().bytes()).map(of).collect()

@@ -13,6 +13,8 @@ mod known_results;
 mod layout_free;
 mod library;
 mod lower_operators;
+mod own_floats;
+mod quantise;
 mod rewrite;
 mod specialize_calls;
 mod used_functions;
@@ -62,9 +64,11 @@ pub const PIPELINE: &[Pass] = &[
     known_results::PASS,
     common_calls::PASS,
     dead_code::PASS,
+    quantise::PASS,
     canonicalise::PASS,
     fold_affine::PASS,
     common_constants::PASS,
+    own_floats::PASS,
     lower_operators::PASS,
     specialize_calls::PASS,
     fuse::PASS,

@@ -159,8 +159,13 @@ impl<'a> Rewriter<'a> {
 
     /// Adds a constant without dimensions.
     pub(super) fn add_scalar(&mut self, value: f64, dtype: DType) -> Option<ValueId> {
-        let v = self.function.add_constant(Constant::scalar(value, dtype)?);
-        Some(self.note(v, true))
+        Some(self.add_constant(Constant::scalar(value, dtype)?))
+    }
+
+    /// Adds a constant.
+    pub(super) fn add_constant(&mut self, constant: Constant) -> ValueId {
+        let v = self.function.add_constant(constant);
+        self.note(v, true)
     }
 
     /// Adds a call with an argument for each parameter. `None` if they do not fit the operator.

@@ -15,7 +15,7 @@ use crate::graph::function::{Call, CallId, Callee, ValueId};
 use crate::graph::infer::Args;
 use crate::graph::pass::rewrite::Rewriter;
 
-pub(super) fn remove(rw: &mut Rewriter<'_>, c: CallId) -> Option<ValueId> {
+pub(in crate::graph::pass) fn remove(rw: &mut Rewriter<'_>, c: CallId) -> Option<ValueId> {
     let call = rw.function.call(c);
     match call.callee {
         Callee::Item(i) => item(rw, call, i),

@@ -6,10 +6,10 @@
 
 mod gelu;
 mod gelu_tanh;
-mod identity;
+pub(super) mod identity;
 mod layer_norm;
 mod pad;
-mod permute;
+pub(super) mod permute;
 mod product;
 mod reshape;
 mod rms_norm;

@@ -10,7 +10,7 @@ use crate::graph::infer::Args;
 use crate::graph::pass::rewrite::Rewriter;
 use crate::ir::AttrValue;
 
-pub(super) fn compose(rw: &mut Rewriter<'_>, c: CallId) -> Option<ValueId> {
+pub(in crate::graph::pass) fn compose(rw: &mut Rewriter<'_>, c: CallId) -> Option<ValueId> {
     let outer = rw.args(c).filter(|args| args.op.name == "permute_dims")?;
     let between = outer.value("x")?;
     let inner = rw.defined_by(between, "permute_dims")?;
@@ -26,7 +26,7 @@ pub(super) fn compose(rw: &mut Rewriter<'_>, c: CallId) -> Option<ValueId> {
 }
 
 /// The dimension of the operand that each dimension of the result is; reversed if the call does not say.
-pub(super) fn axes(args: &Args<'_>, rank: usize) -> Option<Vec<usize>> {
+pub(in crate::graph::pass) fn axes(args: &Args<'_>, rank: usize) -> Option<Vec<usize>> {
     let axes = match args.opt_ints("axes") {
         Some(axes) => args.axes(&axes, rank).ok()?,
         None => (0..rank).rev().collect(),

@@ -7,13 +7,15 @@
 //! ```
 //!
 //! A call joins the one before it if it computes each element from the element of the same indices of that one's result, or if both
-//! only rearrange and combine elements, without reductions. A reduction joins what feeds it where that pays ([`prologue`]). The blocks
+//! only rearrange and combine elements, without reductions. A reduction joins what feeds it where that pays ([`prologue`]). What makes
+//! floats of bytes stays with its reader where that saves memory ([`bytes`](mod@bytes)). The blocks
 //! stay as they are, and schedules inline them or compute them where the others do.
 //!
 //! What follows from weights and constants alone is computed once for all calls of the graph (`constness`), so it does not join
 //! what depends on the inputs, but for cheap conversions to wider types; invariant calls join each other. Fills, such as `R.zeros`, join
 //! what else they feed: computing their elements is cheaper than reading them.
 
+mod bytes;
 mod prologue;
 
 use super::{Context, GraphModule, Pass};
@@ -23,6 +25,7 @@ use crate::graph::function::{Arg, CallId, Callee, Function, ValueId};
 use crate::graph::lower::Library;
 use crate::ir::graft::Graft;
 use crate::ir::{AttrValue, BlockId, BufferId, DType, Func, IterKind, Module, Param, Stmt, StmtId, Symbol};
+use bytes::Bytes;
 use prologue::Cost;
 use std::collections::HashMap;
 
@@ -64,6 +67,7 @@ fn groups(function: &Function, module: &Module) -> Vec<Vec<CallId>> {
     }
     let outputs = function.output.values();
     let invariant = invariant_values(function);
+    let narrow = Bytes::of(function, module);
     let mut groups: Vec<Vec<CallId>> = Vec::new();
     // The group of a call that is its last one, by the result.
     let mut open: HashMap<ValueId, usize> = HashMap::new();
@@ -90,6 +94,8 @@ fn groups(function: &Function, module: &Module) -> Vec<Vec<CallId>> {
                 uses.get(v).copied() == Some(inputs.iter().filter(|o| *o == v).count()) && !outputs.contains(v);
             let recurs = !invariant[v.index()] || invariant[call.result.index()] || is_fill(function, *v);
             let fits = match (simple, injective.get(&group)) {
+                (Some(_), _) if narrow.are_read_later(c) => false,
+                (None, Some(_)) if !narrow.may_be_read_by_sum(*v, &groups[group]) => false,
                 (Some(block), feeding) => recurs && (reads_in_place(func, block, i) || feeding.is_some()),
                 (None, Some(&cost)) if recurs => prologue::pays(func, i, cost),
                 (None, Some(&cost)) => prologue::pays_for_weights(func, i, cost, bytes(function, &groups[group])),
@@ -97,7 +103,8 @@ fn groups(function: &Function, module: &Module) -> Vec<Vec<CallId>> {
             };
             (is_only && fits && groups[group].len() < MAX_CALLS).then_some((group, *v))
         });
-        let cost = simple.map(|block| prologue::cost(func, block));
+        // Where bytes change places with others, the copy is worth a kernel of its own, in squares.
+        let cost = simple.filter(|&b| !prologue::crosses_bytes(func, b)).map(|block| prologue::cost(func, block));
         let (group, cost) = match joined {
             Some((group, v)) => {
                 open.remove(&v);
@@ -110,6 +117,24 @@ fn groups(function: &Function, module: &Module) -> Vec<Vec<CallId>> {
             }
         };
         injective.extend(cost.map(|cost| (group, cost)));
+        if simple.is_some() {
+            // What else feeds the call, and nothing else, becomes part of it.
+            for v in &inputs {
+                let is_only = uses.get(v).copied() == Some(1) && !outputs.contains(v);
+                let Some(&other) = open.get(v).filter(|_| is_only && narrow.stands_for_bytes(*v)) else { continue };
+                let Some(&cost) = injective.get(&other).filter(|_| other != group) else { continue };
+                if invariant[v.index()] != invariant[call.result.index()]
+                    || groups[group].len() + groups[other].len() > MAX_CALLS
+                {
+                    continue;
+                }
+                open.remove(v);
+                injective.remove(&other);
+                injective.entry(group).and_modify(|own| *own = cost.max(*own));
+                let fed = std::mem::take(&mut groups[other]);
+                groups[group].splice(0..0, fed);
+            }
+        }
         open.insert(call.result, group);
     }
     groups
