@@ -10,7 +10,7 @@ use std::fmt::Write;
 ///
 /// # Errors
 /// An array does not fit; the text says how.
-pub(super) fn check(name: &str, params: &[ParamSpec], arrays: &[ArrayRef<'_>]) -> Result<Pointers, CallError> {
+pub(crate) fn check(name: &str, params: &[ParamSpec], arrays: &[ArrayRef<'_>]) -> Result<Pointers, CallError> {
     if params.len() != arrays.len() {
         return Err(CallError::Argument(wrong_number(name, params, arrays.len())));
     }

@@ -37,6 +37,7 @@ mod array;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use arguments::check as check_arrays;
 pub use array::{ArrayRef, Element};
 
 use crate::check::params;
@@ -99,7 +100,7 @@ pub enum CallError {
 }
 
 /// Pointers of a call.
-type Pointers = SmallVec<[*mut u8; 8]>;
+pub(crate) type Pointers = SmallVec<[*mut u8; 8]>;
 
 impl Callable {
     /// Compiles a scheduled version of a workload. Parallel loops run on `workers`, or on a new pool with the setting's number

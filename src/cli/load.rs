@@ -61,7 +61,7 @@ impl Program {
         let content = content(&input.file)?;
         inputs.check(&input.file, &content)?;
         let program = Program::parse(&input.file, &input.bind, content, wanted, weights, &inputs, console)?;
-        shaped(program, &input.graph.shape)
+        Ok(shaped(program, &input.graph.shape)?)
     }
 
     /// Reads the program of a command that works on prim_funcs: graphs are calls of prim_funcs then.

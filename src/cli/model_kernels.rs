@@ -13,6 +13,7 @@ use crate::graph::pass::Context;
 use crate::graph::program::{Place, Step};
 use crate::ir::{Func, Symbol};
 use crate::model::{Model, ModelError};
+use crate::request::models::{BestKernels, Lookup};
 use crate::workload::{Setting, Workload};
 use std::collections::BTreeMap;
 
@@ -22,14 +23,12 @@ pub(super) struct ModelKernels {
     written: BTreeMap<Symbol, Func>,
     /// The steps that call them, as the graph states them; none if it has mistakes, which compiling it tells.
     steps: Vec<Step>,
-    /// Those that have a record, with their best schedules.
-    tuned: BTreeMap<Symbol, Func>,
+    /// Those that have a record, with their best schedules, if records were looked for.
+    best: Option<BestKernels>,
     /// How many distinct ones of those that run in each call have a record.
     pub n_tuned: usize,
     /// How many of those that run in each call differ by more than their names.
     pub n_distinct: usize,
-    /// Those without a record although records were looked for, and why the first one has none.
-    missing: Option<(Vec<Symbol>, String)>,
 }
 
 impl Wanted<'_> {
@@ -70,10 +69,9 @@ impl Wanted<'_> {
         let mut kernels = ModelKernels {
             written: positions(&called).into_iter().map(as_written).collect(),
             steps: function.and_then(|f| graph::program::Program::of(f).ok()).map_or(Vec::new(), steps),
-            tuned: BTreeMap::new(),
+            best: None,
             n_tuned: 0,
             n_distinct: distinct.len(),
-            missing: None,
         };
         if !self.best {
             return Ok(kernels);
@@ -81,26 +79,15 @@ impl Wanted<'_> {
         let target = load::target(self.machine)?;
         let filter = records::filter(&target, self.machine, global, false);
         let db = records::open(&self.work_dir.work_dir, console)?;
-        let intrinsics = load::intrinsics(self.intrin)?;
-        let mut missing: Vec<Symbol> = Vec::new();
-        let mut why = String::new();
-        for (workload, names) in distinct {
-            let workload = workload.with_intrinsics(intrinsics.clone());
-            let Some(best) = records::best(&workload, db.as_ref(), &filter, 1, console)? else {
-                // The reason is mostly the same for all functions.
-                if missing.is_empty() {
-                    why = records::why_none(&workload, db.as_ref(), &self.work_dir.work_dir, &filter);
-                }
-                missing.push(workload.name);
-                continue;
-            };
-            if !best.record.context.checked {
-                console.warn(&format!("{}: the record's result was not checked", workload.name));
-            }
-            kernels.n_tuned += 1;
-            kernels.tuned.extend(names.into_iter().map(|name| (name, best.schedule.func(0).clone())));
-        }
-        kernels.missing = Some((missing, why));
+        let lookup = Lookup {
+            db: db.as_ref(),
+            dir: &self.work_dir.work_dir,
+            filter,
+            intrinsics: load::intrinsics(self.intrin)?,
+        };
+        let found = lookup.of_graph(lowered, graph, &console)?;
+        (kernels.n_tuned, kernels.n_distinct) = (found.n_tuned, found.n_distinct);
+        kernels.best = Some(found);
         Ok(kernels)
     }
 }
@@ -113,12 +100,8 @@ fn steps(program: graph::program::Program) -> Vec<Step> {
 impl ModelKernels {
     /// Tells how many distinct prim_funcs have a record, if records were looked for.
     pub(super) fn tell(&self, graph: &str, console: Console) {
-        let Some((missing, why)) = &self.missing else { return };
-        let told = format!("{} of {} distinct prim_funcs of `{graph}` have a record", self.n_tuned, self.n_distinct);
-        let names: Vec<String> = missing.iter().map(|n| format!("`{n}`")).collect();
-        match names.is_empty() {
-            true => console.note(&told),
-            false => console.warn(&format!("{told}; as written: {} ({why})", names.join(", "))),
+        if let Some(best) = &self.best {
+            best.tell(graph, &console);
         }
     }
 
@@ -129,7 +112,7 @@ impl ModelKernels {
 
     /// Whether the prim_func has a record.
     pub(super) fn is_tuned(&self, name: Symbol) -> bool {
-        self.tuned.contains_key(&name)
+        self.best.as_ref().is_some_and(|best| best.tuned.contains_key(&name))
     }
 
     /// The least extent that prim_funcs index by the values of an input or weight; `None` if they are no indices.
@@ -151,6 +134,8 @@ impl ModelKernels {
         setting: &Setting,
     ) -> Result<Model, ModelError> {
         let module = lowered.graph_module();
-        Model::with_schedules(&module, name, &cx.libraries, setting, |func| self.tuned.get(&func).cloned())
+        Model::with_schedules(&module, name, &cx.libraries, setting, |func| {
+            self.best.as_ref()?.tuned.get(&func).cloned()
+        })
     }
 }

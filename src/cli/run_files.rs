@@ -2,9 +2,10 @@
 
 use super::console::Console;
 use super::exit::Failure;
-use crate::arrays::{Array, ArrayError, ArrayErrorKind, ArrayFile, Format, Output, Stored};
+use crate::arrays::{Array, ArrayError, ArrayFile, Format, Output, Stored};
 use crate::diagnostic::nearest;
 use crate::ir::{BoundParam, DType};
+use crate::request::Error;
 use crate::run::Parameter;
 use std::path::{Path, PathBuf};
 
@@ -398,17 +399,7 @@ fn mend(expected: DType, stored: Stored) -> String {
 
 /// A file of arrays that cannot be read or written.
 pub(super) fn failure(error: ArrayError) -> Failure {
-    use std::io::ErrorKind::{InvalidInput, NotADirectory, NotFound};
-    let message = error.to_string();
-    match error.kind {
-        ArrayErrorKind::Read(e) if matches!(e.kind(), NotFound | InvalidInput | NotADirectory) => {
-            Failure::Usage(message, crate::request::program::neighbour(&error.path).unwrap_or_default())
-        }
-        ArrayErrorKind::Read(_) | ArrayErrorKind::Write(_) | ArrayErrorKind::Memory(_) => {
-            Failure::Machine(message, String::new())
-        }
-        _ => Failure::Usage(message, String::new()),
-    }
+    Error::of_array(error).into()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::arrays::{self, Array};
 use crate::graph;
 use crate::measure::{RealTimer, Summary, Tolerance};
 use crate::model::{Model, ModelError};
-use crate::request::program;
+use crate::request::{models, program};
 use crate::run::compare;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -121,14 +121,5 @@ pub(super) fn load_arrays(
 
 /// A failure of a model.
 pub(super) fn failure(program: &Program, name: &str, error: ModelError) -> Failure {
-    match error {
-        ModelError::Graph(found) => program::mistakes(program, found).into(),
-        ModelError::NoFunction(_) | ModelError::Argument(_) | ModelError::Library(_) => {
-            Failure::Usage(error.to_string(), String::new())
-        }
-        ModelError::Compile { .. } | ModelError::Failed { .. } => {
-            Failure::Negative(format!("`{name}` failed: {error}"))
-        }
-        ModelError::Machine(_) => Failure::Machine(error.to_string(), String::new()),
-    }
+    models::failed(program, name, error).into()
 }

@@ -6,17 +6,18 @@ use super::step_kernels::StepKernels;
 use crate::arrays::Array;
 use crate::codegen::{Pinning, RunContext, Workers};
 use crate::diagnostic::Diagnostic;
+use crate::graph::Constant;
 use crate::graph::libraries::Libraries;
 use crate::graph::memory::ALIGNMENT;
 use crate::graph::pass::{self, Context, GraphModule};
 use crate::graph::program::{Copy, Place, Program, Tensor};
 use crate::graph::scheduled::Scheduled;
-use crate::ir::{Func, Symbol};
+use crate::ir::{DType, Func, Symbol};
 use crate::measure::Timer;
 use crate::run::{Parameter, Role};
 use crate::stop::StopFlag;
 use crate::workload::Setting;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// A compiled graph.
 pub struct Model {
@@ -45,6 +46,19 @@ struct State {
 
 // SAFETY: the pointers are used by one call at a time, which sets those that do not lead into the state's own memory.
 unsafe impl Send for State {}
+
+/// The elements of a weight or input.
+struct Elements<'a> {
+    dtype: DType,
+    shape: &'a [i64],
+    data: &'a [u8],
+}
+
+impl Elements<'_> {
+    fn of_array(array: &Array) -> Elements<'_> {
+        Elements { dtype: array.dtype(), shape: array.shape(), data: array.data() }
+    }
+}
 
 /// Why a graph was not compiled or a call failed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -143,8 +157,21 @@ impl Model {
     /// # Errors
     /// An array does not fit, there is not enough memory, or a kernel fails.
     pub fn load_weights(&mut self, weights: &[Array]) -> Result<(), ModelError> {
+        self.load(&weights.iter().map(Elements::of_array).collect::<Vec<_>>())
+    }
+
+    /// As [`Model::load_weights`], of constants.
+    ///
+    /// # Errors
+    /// As [`Model::load_weights`].
+    pub fn load_constants(&mut self, weights: &[Constant]) -> Result<(), ModelError> {
+        let one = |c| Elements { dtype: Constant::dtype(c), shape: Constant::shape(c), data: Constant::data(c) };
+        self.load(&weights.iter().map(one).collect::<Vec<_>>())
+    }
+
+    fn load(&mut self, weights: &[Elements<'_>]) -> Result<(), ModelError> {
         self.check("weights", self.weights(), weights)?;
-        let weights: Vec<&[u8]> = weights.iter().map(Array::data).collect();
+        let weights: Vec<&[u8]> = weights.iter().map(|w| w.data).collect();
         let prepared = self.preparation.run(&self.program, &weights, &self.workers)?;
         let read = self.program.read_places();
         let n_inputs = self.program.n_inputs;
@@ -157,20 +184,26 @@ impl Model {
         Ok(())
     }
 
-    /// Whether there is an array for each tensor.
-    fn check(&self, what: &str, tensors: &[Tensor], arrays: &[Array]) -> Result<(), ModelError> {
+    /// Whether there are elements for each tensor.
+    fn check(&self, what: &str, tensors: &[Tensor], arrays: &[Elements<'_>]) -> Result<(), ModelError> {
         if arrays.len() != tensors.len() {
             let (expected, found) = (tensors.len(), arrays.len());
             return Err(ModelError::Argument(format!("`{}` takes {expected} {what}, found {found}", self.name)));
         }
         for (tensor, array) in tensors.iter().zip(arrays) {
-            if array.dtype() != tensor.dtype || array.shape() != tensor.shape {
-                let (dtype, shape) = (array.dtype(), array.shape());
+            if array.dtype != tensor.dtype || array.shape != tensor.shape {
+                let (dtype, shape) = (array.dtype, array.shape);
                 let expected = format!("`{}` is {} {:?}", tensor.name, tensor.dtype, tensor.shape);
                 return Err(ModelError::Argument(format!("{expected}, and its array is {dtype} {shape:?}")));
             }
         }
         Ok(())
+    }
+
+    /// Runs parallel loops on this pool, which several models may share, instead of on the model's own.
+    pub fn set_workers(&mut self, workers: Arc<Workers>) {
+        self.workers = workers;
+        self.idle = Mutex::new(Vec::new());
     }
 
     /// The name of the graph.
@@ -237,10 +270,7 @@ impl Model {
     /// # Errors
     /// An array does not fit, the weights were not loaded, or there is not enough memory.
     pub fn bind(&self, inputs: &[Array]) -> Result<Call<'_>, ModelError> {
-        self.check("arrays", self.inputs(), inputs)?;
-        let Some(fixed) = &self.fixed else {
-            return Err(ModelError::Argument(format!("the weights of `{}` have no values", self.name)));
-        };
+        self.check("arrays", self.inputs(), &inputs.iter().map(Elements::of_array).collect::<Vec<_>>())?;
         let sizes = |tensors: &[Tensor]| {
             let mut offsets = Vec::with_capacity(tensors.len());
             let mut bytes = 0;
@@ -256,31 +286,61 @@ impl Model {
         for (array, &offset) in inputs.iter().zip(&input_offsets) {
             memory.bytes_mut()[offset..offset + array.data().len()].copy_from_slice(array.data());
         }
-        let state = match self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop() {
-            Some(state) => state,
-            None => State {
-                context: RunContext::new(self.workers.clone()),
-                memory: Memory::new(self.program.plan.bytes)?,
-                arguments: Vec::new(),
-                copies: Vec::new(),
-                starts: Vec::new(),
-            },
+        let pointers = |memory: &Memory, offsets: &[usize]| offsets.iter().map(|&at| memory.pointer(at)).collect();
+        let ends = Ends { inputs: pointers(&memory, &input_offsets), outputs: pointers(&outputs, &output_offsets) };
+        self.begin(ends, Some(Owned { _inputs: memory, outputs, output_offsets }))
+    }
+
+    /// A call with these arrays, which passed the checks.
+    ///
+    /// # Errors
+    /// The weights were not loaded, or there is not enough memory.
+    pub(super) fn begin(&self, ends: Ends, owned: Option<Owned>) -> Result<Call<'_>, ModelError> {
+        let Some(fixed) = &self.fixed else {
+            return Err(ModelError::Argument(format!("the weights of `{}` have no values", self.name)));
         };
-        let mut call =
-            Call { model: self, fixed, inputs: memory, outputs, input_offsets, output_offsets, state: Some(state) };
+        let mut call = Call { model: self, fixed, ends, owned, state: Some(self.state()?) };
         call.set_arguments();
         Ok(call)
     }
+
+    /// What no other call uses.
+    fn state(&self) -> Result<State, ModelError> {
+        // The lock is never waited for: in a forked process, its owner may not exist.
+        let idle = self.idle.try_lock().ok().and_then(|mut idle| idle.pop());
+        if let Some(state) = idle
+            && state.context.workers().are_here()
+        {
+            return Ok(state);
+        }
+        let context = match self.workers.are_here() {
+            true => RunContext::new(self.workers.clone()),
+            false => RunContext::serial(),
+        };
+        let memory = Memory::new(self.program.plan.bytes)?;
+        Ok(State { context, memory, arguments: Vec::new(), copies: Vec::new(), starts: Vec::new() })
+    }
+}
+
+/// Where inputs and outputs lie.
+pub(super) struct Ends {
+    pub inputs: Vec<*mut u8>,
+    pub outputs: Vec<*mut u8>,
+}
+
+/// The memory of inputs and outputs, where a call owns it.
+pub(super) struct Owned {
+    _inputs: Memory,
+    outputs: Memory,
+    output_offsets: Vec<usize>,
 }
 
 /// A model with arrays for its parameters.
 pub struct Call<'m> {
     pub(super) model: &'m Model,
     fixed: &'m Fixed,
-    inputs: Memory,
-    outputs: Memory,
-    input_offsets: Vec<usize>,
-    output_offsets: Vec<usize>,
+    ends: Ends,
+    owned: Option<Owned>,
     /// There until dropped.
     state: Option<State>,
 }
@@ -310,8 +370,8 @@ impl Call<'_> {
             return fixed;
         }
         match place {
-            Place::Input(i) => self.inputs.pointer(self.input_offsets[i]),
-            Place::Output(i) => self.outputs.pointer(self.output_offsets[i]),
+            Place::Input(i) => self.ends.inputs[i],
+            Place::Output(i) => self.ends.outputs[i],
             Place::Temporary(i) => state.memory.pointer(self.model.program.plan.offsets[i]),
             Place::Constant(_) | Place::Prepared(_) => unreachable!("what calls read is there"),
         }
@@ -391,15 +451,16 @@ impl Call<'_> {
         self.state = Some(state);
     }
 
-    /// The outputs after a run.
+    /// The outputs after a run; none if they are the caller's.
     ///
     /// # Errors
     /// The program has written a `bool` that is neither 0 nor 1.
     pub fn outputs(&self) -> Result<Vec<Array>, ModelError> {
-        let outputs = self.model.program.outputs.iter().zip(&self.output_offsets);
+        let Some(owned) = &self.owned else { return Ok(Vec::new()) };
+        let outputs = self.model.program.outputs.iter().zip(&owned.output_offsets);
         outputs
             .map(|(tensor, &offset)| {
-                let data = self.outputs.bytes()[offset..offset + tensor.bytes()].to_vec();
+                let data = owned.outputs.bytes()[offset..offset + tensor.bytes()].to_vec();
                 Array::new(tensor.dtype, &tensor.shape, data)
                     .map_err(|e| ModelError::Failed { func: self.model.name, why: format!("`{}`: {e}", tensor.name) })
             })

@@ -32,10 +32,12 @@
 //! # Invariants
 //! * Arrays have the type and shape of their parameters; nothing is converted.
 //! * No two values that live at the same time share memory ([`crate::graph::memory`]).
+//! * [`CallableModel`] runs on arrays of the caller; [`Model::bind`] copies them.
 //! * A model may be called from several threads at once: each call has its own memory for intermediate values.
 
 mod agreement;
 mod executable;
+mod in_place;
 mod interpreted;
 mod memory;
 mod preparation;
@@ -47,6 +49,7 @@ mod tests;
 
 pub use agreement::{Agreement, OutputAgreement};
 pub use executable::{Model, ModelError};
+pub use in_place::CallableModel;
 pub use preparation::Preparations;
 pub use reference::Reference;
 pub use step_times::Rows;

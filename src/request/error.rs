@@ -1,5 +1,6 @@
 //! Why a request failed.
 
+use crate::arrays::{ArrayError, ArrayErrorKind};
 use crate::diagnostic::Diagnostics;
 use std::fmt;
 
@@ -19,6 +20,23 @@ pub enum Error {
     Machine(String, String),
     /// A signal of this number ended the request; the text says what is kept and how to go on.
     Interrupted(i32, String),
+}
+
+impl Error {
+    /// What is wrong with a file of arrays; where another name is near, the help says it.
+    pub(crate) fn of_array(error: ArrayError) -> Error {
+        use std::io::ErrorKind::{InvalidInput, NotADirectory, NotFound};
+        let message = error.to_string();
+        match error.kind {
+            ArrayErrorKind::Read(e) if matches!(e.kind(), NotFound | InvalidInput | NotADirectory) => {
+                Error::Usage(message, super::program::neighbour(&error.path).unwrap_or_default())
+            }
+            ArrayErrorKind::Read(_) | ArrayErrorKind::Write(_) | ArrayErrorKind::Memory(_) => {
+                Error::Machine(message, String::new())
+            }
+            _ => Error::Usage(message, String::new()),
+        }
+    }
 }
 
 impl From<Diagnostics> for Error {

@@ -8,6 +8,9 @@
 //! | --- | --- |
 //! | [`error`] | why a request failed |
 //! | [`program`] | reading programs, choosing functions |
+//! | [`shapes`], [`elements`] | what is said of the inputs of graphs: shapes, elements |
+//! | [`models`] | graphs that run in this process |
+//! | [`records`] | the best records of functions |
 //! | [`schedule`] | schedules as texts |
 //! | [`space`] | the search space that a name or a file means |
 //! | [`setting`] | the setting of this machine |
@@ -21,11 +24,15 @@
 
 pub mod building;
 pub mod databases;
+pub mod elements;
 mod error;
 pub mod import;
+pub mod models;
 pub mod program;
+pub mod records;
 pub mod schedule;
 pub mod setting;
+pub mod shapes;
 pub mod space;
 mod status;
 pub mod tuning;
