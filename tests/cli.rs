@@ -6,6 +6,8 @@
 mod apply;
 #[path = "cli/build.rs"]
 mod build;
+#[path = "cli/build_shapes.rs"]
+mod build_shapes;
 #[path = "cli/emit.rs"]
 mod emit;
 #[path = "cli/files.rs"]

@@ -86,7 +86,8 @@ pub(super) struct GraphFiles {
     /// File with functions that a graph calls by name: prim_funcs, or a shared library by TVM-FFI's convention; may be repeated
     #[arg(long, value_name = "FILE", help_heading = "Graphs")]
     pub library: Vec<PathBuf>,
-    /// Shape of an input of a graph, such as `x=1,3,224,224`, which gives its symbolic extents their values; may be repeated
+    /// Shape of an input of a graph, such as `x=1,3,224,224`, which gives its symbolic extents their values; may be repeated, by
+    /// `build` also for the same input: each of its shapes gets a version
     #[arg(long, value_name = "NAME=EXTENTS", value_parser = super::shapes::shape, help_heading = "Graphs")]
     pub shape: Vec<super::shapes::Shape>,
     /// Elements of an input of an ONNX model, such as `axes=0,1` or `shape=shape.npy`: the input becomes a constant; may be

@@ -8,9 +8,10 @@
 //! ```
 
 use super::args::{Format, Global, GraphFiles, Intrin, Machine, WorkDir};
+use super::build_choices::{self, Sizes, sizes};
 use super::console::Console;
 use super::exit::Failure;
-use super::load::{self, Program};
+use super::load::{self, Content, Program};
 use super::model_inputs::ModelInputs;
 use super::versions::{Wanted, setting_of};
 use super::{Done, records, setting};
@@ -20,6 +21,7 @@ use crate::graph::scheduled::Scheduled;
 use crate::ir::equal::Equality;
 use crate::ir::{Func, Symbol};
 use crate::model::Preparations;
+use crate::onnx;
 use crate::request::building::{self, Request};
 use crate::request::program;
 use crate::request::weights::Weights;
@@ -34,7 +36,7 @@ use std::sync::Arc;
 #[derive(clap::Args, Debug)]
 #[command(after_help = super::help::BUILD)]
 pub(super) struct Args {
-    /// Program in TVMScript, or Python with tensor expressions; `-` reads standard input
+    /// Program in TVMScript, an ONNX model, or Python with tensor expressions; `-` reads standard input
     file: PathBuf,
     /// Arguments of a workload of tensor expressions, such as `1024,1024,float32`
     #[arg(long, value_name = "VALUES", allow_hyphen_values = true)]
@@ -112,55 +114,6 @@ impl clap::ValueEnum for File {
     }
 }
 
-/// The most versions that one function is built in.
-const MOST_VERSIONS: usize = 1024;
-
-/// The values of one or several extents.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Sizes(Vec<(String, Vec<i64>)>);
-
-/// Parses `n=1..8,16,32`, and `n=1,m=8`.
-fn sizes(text: &str) -> Result<Sizes, String> {
-    let mut all: Vec<(String, Vec<i64>)> = Vec::new();
-    for part in text.split(',') {
-        // What stands before `=` is a name, unless that belongs to a range such as `1..=8`.
-        let (name, range) = match part.split_once('=') {
-            Some((name, range)) if !name.contains("..") => (Some(name.trim()), range),
-            _ => (None, part),
-        };
-        match name {
-            Some("") => return Err("expected a name before `=`".to_owned()),
-            Some(name) => all.push((name.to_owned(), Vec::new())),
-            None => {}
-        }
-        let Some((_, values)) = all.last_mut() else { return Err("expected `name=values`".to_owned()) };
-        for value in range_of(range)? {
-            if values.contains(&value) {
-                return Err(format!("the value {value} is given twice"));
-            }
-            values.push(value);
-        }
-    }
-    Ok(Sizes(all))
-}
-
-/// The integers of a range such as `1..8`, which has its last one, or the only one.
-fn range_of(text: &str) -> Result<std::ops::RangeInclusive<i64>, String> {
-    let number = |t: &str| t.trim().parse::<i64>().map_err(|_| format!("expected an integer, found `{t}`"));
-    let Some((first, last)) = text.split_once("..") else {
-        let only = number(text)?;
-        return Ok(only..=only);
-    };
-    let (first, last) = (number(first)?, number(last.trim_start_matches('='))?);
-    if first > last {
-        return Err(format!("the range `{text}` is empty"));
-    }
-    if last.abs_diff(first) >= MOST_VERSIONS as u64 {
-        return Err(format!("the range `{text}` has more than {MOST_VERSIONS} values"));
-    }
-    Ok(first..=last)
-}
-
 impl Args {
     /// The versions to build, unless they come from records.
     fn wanted(&self) -> Wanted<'_> {
@@ -213,17 +166,21 @@ fn functions(args: &Args, global: &Global, console: Console) -> Result<Vec<expor
     let mut functions: Vec<export::Function> = Vec::new();
     let mut missing: Vec<(String, String)> = Vec::new();
     let bind: Vec<(String, Vec<i64>)> = args.bind.iter().flat_map(|sizes| sizes.0.iter().cloned()).collect();
-    let choices = choices(&bind)?;
+    let choices = build_choices::choices(&bind, &args.graph.shape)?;
     let mut known = KnownValues::new(args);
-    let size_names: Vec<String> = bind.iter().filter(|(_, v)| v.len() > 1).map(|(n, _)| n.clone()).collect();
-    for (i, choice) in choices.iter().enumerate() {
+    let name = args.file.to_string_lossy();
+    let (size_names, sizes) = build_choices::size_values(&name, &choices, || match &content {
+        Content::Model(model) => Ok(vec![onnx::signature(model, &onnx::Given::default())]),
+        Content::Text(text) => Ok(Program::from_text(&name, &[], text.clone(), workload, weights)?.parsed.graphs),
+    })?;
+    for (i, (choice, sizes)) in choices.iter().zip(sizes).enumerate() {
+        let inputs = ModelInputs { shapes: &choice.shapes, ..inputs };
         let program = if i == 0 {
-            Program::parse(&args.file, choice, content.clone(), workload, weights, &inputs, console)?
+            Program::parse(&args.file, &choice.bind, content.clone(), workload, weights, &inputs, console)?
         } else {
-            let name = args.file.to_string_lossy();
-            Program::from_content(&name, choice, content.clone(), workload, weights, &inputs)?
+            Program::from_content(&name, &choice.bind, content.clone(), workload, weights, &inputs)?
         };
-        let program = super::shapes::shaped(program, &args.graph.shape)?;
+        let program = super::shapes::shaped(program, &choice.shapes)?;
         let built = match program.graph(args.func.as_deref())? {
             Some(graph) => vec![graph_version(args, global, &program, graph, &mut known, console, &mut missing)?],
             None => {
@@ -234,8 +191,6 @@ fn functions(args: &Args, global: &Global, console: Console) -> Result<Vec<expor
                 versions(args, global, &program, &chosen, console, &mut missing)?
             }
         };
-        let sizes: Vec<i64> =
-            choice.iter().filter(|(name, _)| size_names.contains(name)).map(|(_, value)| *value).collect();
         for (name, mut version) in built {
             version.sizes.clone_from(&sizes);
             match functions.iter_mut().find(|f| f.name == name) {
@@ -269,24 +224,6 @@ fn without_idle_sizes(function: export::Function) -> export::Function {
         return export::Function { size_names: Vec::new(), versions: vec![version], ..function };
     }
     function
-}
-
-/// All choices of values: the product of the lists.
-fn choices(bind: &[(String, Vec<i64>)]) -> Result<Vec<Vec<(String, i64)>>, Failure> {
-    let mut all = vec![Vec::new()];
-    for (name, values) in bind {
-        if all.len().saturating_mul(values.len()) > MOST_VERSIONS {
-            let message = format!("`--bind` asks for more than {MOST_VERSIONS} versions of each function");
-            return Err(Failure::Usage(message, "give fewer values".to_string()));
-        }
-        all = all
-            .iter()
-            .flat_map(|choice: &Vec<(String, i64)>| {
-                values.iter().map(move |&v| choice.iter().cloned().chain([(name.clone(), v)]).collect())
-            })
-            .collect();
-    }
-    Ok(all)
 }
 
 /// The values that the versions of a graph share.
@@ -396,38 +333,4 @@ fn versions(
         all.push((name, building::version(&workload, func, &setting, only, best.record.secs())));
     }
     Ok(all)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_lists_and_ranges() {
-        let all =
-            |list: &[(&str, &[i64])]| Ok(Sizes(list.iter().map(|(n, v)| ((*n).to_owned(), v.to_vec())).collect()));
-        assert_eq!(sizes("n=1..4,16"), all(&[("n", &[1, 2, 3, 4, 16])]));
-        assert_eq!(sizes("n=1..=2"), all(&[("n", &[1, 2])]));
-        assert_eq!(sizes("n=7"), all(&[("n", &[7])]));
-        assert_eq!(sizes("n=7,3..=4,m=1,k=-2"), all(&[("n", &[7, 3, 4]), ("m", &[1]), ("k", &[-2])]));
-        for (text, why) in [
-            ("n", "expected `name=values`"),
-            ("=3", "expected a name"),
-            ("n=4..1", "is empty"),
-            ("n=1,1", "given twice"),
-            ("n=x", "expected an integer"),
-            ("n=0..100000", "more than 1024"),
-        ] {
-            assert!(sizes(text).is_err_and(|e| e.contains(why)), "{text}");
-        }
-    }
-
-    #[test]
-    fn choices_are_a_product() {
-        let bind = [("n".to_owned(), vec![1, 2]), ("m".to_owned(), vec![3]), ("k".to_owned(), vec![4, 5])];
-        let all = choices(&bind).expect("few");
-        assert_eq!(all.len(), 4);
-        assert_eq!(all[1], [("n".to_owned(), 1), ("m".to_owned(), 3), ("k".to_owned(), 5)]);
-        assert_eq!(choices(&[]).expect("one"), [vec![]]);
-    }
 }

@@ -122,6 +122,7 @@ pub(super) const BUILD: &str = with_exit_codes!(
   tvmr build matmul.tir -o build/matmul --emit shared,header,python --frozen
   tvmr build dynamic.tir -o build/dynamic --bind n=1..8,16,32 --emit static,header
   tvmr build model.tir -o build/model --external-weights build/model.weights
+  tvmr build model.onnx -o build/model --shape x=1,3,48,160 --shape x=1,3,48,320
 "
 );
 

@@ -34,14 +34,19 @@ fn weights() -> Vec<f32> {
 
 /// y = activation(x · w)
 fn model(activation: &str) -> Vec<u8> {
+    model_of(activation, &value("x", &[2, 4]), &value("y", &[2, 8]))
+}
+
+/// The model with other descriptions of its input and output.
+fn model_of(activation: &str, x: &[u8], y: &[u8]) -> Vec<u8> {
     let elements: Vec<u8> = weights().iter().flat_map(|v| v.to_le_bytes()).collect();
     let w = [number(1, 4), number(1, 8), number(2, 1), field(8, b"layer/w"), field(9, &elements)].concat();
     let graph = [
         field(1, &node("MatMul", &["x", "layer/w"], "a")),
         field(1, &node(activation, &["a"], "y")),
         field(5, &w),
-        field(11, &value("x", &[2, 4])),
-        field(12, &value("y", &[2, 8])),
+        field(11, x),
+        field(12, y),
     ];
     [number(1, 8), field(7, &graph.concat()), field(8, &number(2, 13))].concat()
 }
@@ -68,6 +73,26 @@ fn a_model_runs_and_so_does_its_text() {
             |bytes: &[u8]| -> Vec<f32> { bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect() };
         let found = floats(found[0].1.data());
         assert!(found.iter().zip(&y).all(|(a, b)| (a - b).abs() < 1e-5), "{found:?}, expected {y:?}");
+    }
+}
+
+#[test]
+fn each_value_of_a_symbol_is_a_version_that_shares_the_weights() {
+    let dir = dir();
+    let path = |name: &str| dir.path().join(name);
+    // The first dimension of `x` is called `rows`.
+    let dims = [field(1, &field(2, b"rows")), field(1, &number(1, 4))].concat();
+    let x = [field(1, b"x"), field(2, &field(1, &[number(1, 1), field(2, &dims)].concat()))].concat();
+    fs::write(path("net.onnx"), model_of("Relu", &x, &field(1, b"y"))).expect("a model");
+    let bytes: Vec<u8> = weights().iter().flat_map(|v| v.to_le_bytes()).collect();
+    let build = ["build", text(&path("net.onnx")), "--as-written", "-o", text(&path("net"))].map(str::to_owned);
+    for more in [&["--bind", "rows=2,3"][..], &["--shape", "x=2,4", "--shape", "x=3,4"]] {
+        let args: Vec<&str> = build.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        succeeds(&args);
+        let header = fs::read_to_string(path("net.h")).expect("written");
+        assert!(header.contains("Sizes: rows=2; rows=3;") && header.contains("int64_t rows);"), "{header}");
+        let object = fs::read(path("net.o")).expect("written");
+        assert_eq!(object.windows(bytes.len()).filter(|w| *w == bytes).count(), 1, "{more:?}");
     }
 }
 

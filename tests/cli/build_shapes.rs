@@ -1,0 +1,136 @@
+//! Tests of `build` with several shapes of an input: a version for each, one copy of the weights, and the symbols as parameters.
+
+use super::{dir, fails, succeeds, text};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tvmr::arrays::{self, Array};
+
+const MODEL: &str = r#"
+@R.function
+def main(x: R.Tensor(("n", "m", 8), "float32"), y: R.Tensor((16,), "float32"), w: R.Tensor((8, 16), "float32")):
+    R.func_attr({"num_input": 2})
+    with R.dataflow():
+        out = R.add(R.matmul(x, w), y)
+        R.output(out)
+    return out
+"#;
+
+/// Element `i` of the weights.
+fn weight(i: usize) -> f32 {
+    ((i * 37 + 11) % 101) as f32 / 50.0 - 1.0
+}
+
+fn workplace() -> (tempfile::TempDir, String) {
+    let dir = dir();
+    let model = dir.path().join("net.tir");
+    fs::write(&model, MODEL).expect("a model");
+    let w: Vec<f32> = (0..128).map(weight).collect();
+    let w = Array::from(&w[..]).with_shape(&[8, 16]).expect("a matrix");
+    arrays::write(&dir.path().join("net.safetensors"), &[("w", &w)]).unwrap_or_else(|e| panic!("{e}"));
+    let model = text(&model).to_owned();
+    (dir, model)
+}
+
+/// How often the weights are in a file.
+fn copies(path: &Path) -> usize {
+    let content = fs::read(path).expect("a file");
+    let bytes: Vec<u8> = (0..128).flat_map(|i| weight(i).to_le_bytes()).collect();
+    content.windows(bytes.len()).filter(|w| *w == bytes).count()
+}
+
+/// Compiles a C program with an object, and runs it.
+fn run_c(dir: &Path, program: &str, object: &Path) {
+    let (source, binary): (PathBuf, PathBuf) = (dir.join("main.c"), dir.join("main"));
+    fs::write(&source, program).expect("a program");
+    let flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-I", text(dir)];
+    let compiled =
+        Command::new("cc").args(flags).arg(&source).arg(object).args(["-o", text(&binary)]).output().expect("cc");
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let ran = Command::new(&binary).output().expect("it starts");
+    assert!(ran.status.success(), "{:?} {}", ran.status, String::from_utf8_lossy(&ran.stdout));
+}
+
+const CALLS: &str = r#"
+#include "net.h"
+
+static float x[512], y[16], out[1024];
+
+/* Calls the version of a size, and compares with sums in double precision. */
+static int check(int64_t n, int64_t m) {
+    int i, k, wrong = 0;
+    if (net_main(x, y, out, n, m) != NET_OK) {
+        return 1;
+    }
+    for (i = 0; i < n * m * 16; i++) {
+        double sum = y[i % 16];
+        for (k = 0; k < 8; k++) {
+            int at = k * 16 + i % 16;
+            sum += (double)x[i / 16 * 8 + k] * (((at * 37 + 11) % 101) / 50.0 - 1.0);
+        }
+        wrong += !(sum - out[i] < 1e-5 && out[i] - sum < 1e-5);
+    }
+    return wrong;
+}
+
+int main(void) {
+    int i;
+    for (i = 0; i < 512; i++) {
+        x[i] = (float)(i % 13) - 6;
+    }
+    for (i = 0; i < 16; i++) {
+        y[i] = (float)i;
+    }
+    return check(1, 3) || check(2, 5) || net_main(x, y, out, 1, 5) != NET_ERROR_SIZE
+        || net_main(x, y, out, -1, 3) != NET_ERROR_SIZE;
+}
+"#;
+
+#[test]
+fn every_shape_of_an_input_gets_a_version() {
+    let (dir, model) = workplace();
+    let out = dir.path().join("net");
+    let args = ["build", &model, "--as-written", "-o", text(&out), "--emit", "obj,header,manifest"];
+    succeeds(&[&args[..], &["--shape", "x=1,3,8", "--shape", "y=16", "--shape", "x=2,5,8"]].concat());
+    assert_eq!(copies(&out.with_extension("o")), 1);
+    let manifest = fs::read_to_string(out.with_extension("json")).expect("written");
+    let manifest: serde_json::Value = serde_json::from_str(&manifest).expect("JSON");
+    let versions = manifest["functions"][0]["versions"].as_array().expect("a list");
+    let sizes: Vec<String> = versions.iter().map(|v| v["sizes"].to_string()).collect();
+    assert_eq!(sizes, ["[1,3]", "[2,5]"]);
+    run_c(dir.path(), CALLS, &out.with_extension("o"));
+}
+
+#[test]
+fn shapes_and_values_of_symbols_go_together() {
+    let (dir, model) = workplace();
+    let out = dir.path().join("net");
+    let args = ["build", &model, "--as-written", "-o", text(&out)];
+    // `n` is the same in all versions, so it is no parameter.
+    succeeds(&[&args[..], &["--shape", "x=4,3,8", "--shape", "x=4,5,8"]].concat());
+    let header = fs::read_to_string(out.with_extension("h")).expect("written");
+    assert!(header.contains("Sizes: m=3; m=5;") && header.contains("int64_t m);"), "{header}");
+    let refused = |more: &[&str], why: &str| fails(&[&args[..], more].concat(), 2, why);
+    refused(&["--shape", "x=1,3,8", "--shape", "x=1,3,8"], "the same shapes twice: `x` [1, 3, 8]");
+    refused(&["--shape", "x=1,3,8", "--shape", "x=1,3,9"], "no symbol tells the shapes `x` [1, 3, 9] from others");
+    refused(&["--shape", "x=1,3,8", "--shape", "x=1,5"], "and `--shape` gives [1, 5]");
+    refused(&["--shape", "z=1,3,8", "--shape", "z=1,3"], "has an input `z`");
+    let twice = ["--shape", "x=1,3,8", "--shape", "x=2,3,8"];
+    fails(&[&["bench", &model], &twice[..]].concat(), 2, "only `tvmr build` takes several shapes of an input");
+}
+
+#[test]
+fn each_version_has_its_own_records() {
+    let (dir, model) = workplace();
+    let (db, out) = (dir.path().join("db"), dir.path().join("net"));
+    let tune = |shape: &str| {
+        succeeds(&["tune", &model, "--shape", shape, "--trials", "2", "--work-dir", text(&db), "--quiet"]);
+    };
+    let build = ["build", &model, "--work-dir", text(&db), "--frozen", "-o", text(&out)];
+    let build = [&build[..], &["--shape", "x=1,3,8", "--shape", "x=2,5,8"]].concat();
+    tune("x=1,3,8");
+    fails(&build, 1, "no record for");
+    tune("x=2,5,8");
+    succeeds(&build);
+    run_c(dir.path(), CALLS, &out.with_extension("o"));
+}
