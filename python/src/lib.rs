@@ -6,10 +6,16 @@
 mod arrays;
 mod building;
 mod command;
+mod compiling;
 mod dlpack;
 mod errors;
 mod kernel;
+mod model;
+mod options;
+mod pools;
 mod records;
+mod signature;
+mod telling;
 mod tuning;
 mod waiting;
 
@@ -20,7 +26,10 @@ use pyo3::prelude::*;
 fn _tvmr(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<kernel::Kernel>()?;
+    module.add_class::<model::Model>()?;
     module.add_class::<tuning::Found>()?;
+    module.add_class::<tuning::FoundModel>()?;
+    module.add_function(wrap_pyfunction!(compiling::compile, module)?)?;
     module.add_function(wrap_pyfunction!(tuning::tune, module)?)?;
     module.add_function(wrap_pyfunction!(building::build, module)?)?;
     module.add_function(wrap_pyfunction!(records::records, module)?)?;

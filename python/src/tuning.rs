@@ -1,26 +1,28 @@
 //! Tuning from Python.
 
-use super::errors;
 use super::kernel::Kernel;
+use super::model::Model;
+use super::options::{self, SourceArgs};
+use super::pools::workers;
+use super::telling::{Message, Sender};
 use super::waiting::{self, Teller};
+use super::{compiling, errors};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tvmr::callable::Callable;
-use tvmr::codegen::Workers;
+use tvmr::callable::{Callable, CallableError};
 use tvmr::diagnostic::Diagnostics;
 use tvmr::export;
+use tvmr::graph::pass::Context;
 use tvmr::ir::{Func, Module};
-use tvmr::request::program::{self, Content, Program, Unknown};
-use tvmr::request::setting::{Threads, Wanted};
+use tvmr::request::models::{self, BestKernels, Lookup, Source};
+use tvmr::request::program::Program;
 use tvmr::request::tuning::{Plan, Request, TimeLimit};
 use tvmr::request::verdict::Unsuccessful;
 use tvmr::request::{Error, Notices, Status, building, databases};
 use tvmr::script::{Dialect, print_module};
-use tvmr::te_function::WorkloadChoice;
-use tvmr::tune::config::StrategyChoice;
-use tvmr::tune::events::{Event, Observer};
+use tvmr::tune::config::{Config, StrategyChoice};
 use tvmr::tune::summary::{Summary, TaskSummary};
 use tvmr::tune::{Interrupt, best};
 use tvmr::workload::{Setting, Workload};
@@ -83,7 +85,7 @@ impl Found {
     fn compile(&self, py: Python<'_>) -> PyResult<Kernel> {
         let (workload, func, setting) = (self.workload.clone(), self.func.clone(), self.setting.clone());
         let work = move |_: &Teller<(), _>| {
-            let workers = workers(setting.threads)?;
+            let workers = workers(setting.threads).map_err(|e| CallableError::Machine(e.to_string()))?;
             Callable::compile(&workload, &func, &setting, Some(workers))
         };
         let compiled = waiting::wait(py, &Interrupt::new(), |()| Ok(()), work)?;
@@ -91,104 +93,74 @@ impl Found {
     }
 }
 
-/// A pool with so many threads, which all kernels of this process share.
-fn workers(threads: u32) -> Result<Arc<Workers>, tvmr::callable::CallableError> {
-    use std::sync::{Mutex, PoisonError, Weak};
-    static POOLS: Mutex<Vec<(u32, Weak<Workers>)>> = Mutex::new(Vec::new());
-    let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
-    // A forked process has no threads of the pools that it inherits.
-    pools.retain(|(_, pool)| pool.upgrade().is_some_and(|pool| pool.are_here()));
-    if let Some(pool) = pools.iter().find(|(n, _)| *n == threads).and_then(|(_, pool)| pool.upgrade()) {
-        return Ok(pool);
-    }
-    let new = Workers::new(threads.max(1) as usize, &tvmr::codegen::Pinning::None);
-    let new = Arc::new(new.map_err(|e| tvmr::callable::CallableError::Machine(e.to_string()))?);
-    pools.push((threads, Arc::downgrade(&new)));
-    Ok(new)
+/// The model that a program is, with its tuned kernels.
+#[pyclass(frozen, module = "tvmr")]
+pub(crate) struct FoundModel(Arc<TunedModel>);
+
+struct TunedModel {
+    source: Source,
+    lowered: Program,
+    name: String,
+    context: Context,
+    setting: Setting,
+    best: BestKernels,
 }
 
-/// What a run tells while it goes on.
-enum Message {
-    /// Trials done, trials wanted, and the status line.
-    Progress(u64, u64, String),
-    Note(String),
-    Warning(String),
-}
-
-/// Sends a run's notices and events to the thread that waits.
-struct Sender<'a, T> {
-    teller: &'a Teller<Message, T>,
-    status: Status,
-}
-
-impl<T> Notices for Sender<'_, T> {
-    fn note(&self, text: &str) {
-        self.teller.tell(Message::Note(text.to_owned()));
-    }
-
-    fn warn(&self, text: &str) {
-        self.teller.tell(Message::Warning(text.to_owned()));
-    }
-
-    fn diagnostics(&self, found: &Diagnostics) {
-        self.teller.tell(Message::Warning(found.render(false).trim_end().to_owned()));
-    }
-}
-
-impl<T> Observer for Sender<'_, T> {
-    fn event(&mut self, event: &Event<'_>) {
-        match event {
-            Event::Note(text) => self.note(text),
-            Event::Warning(text) => self.warn(text),
-            Event::Baseline { task, result: Err(failure) } => {
-                let name = self.status.name(*task);
-                self.warn(&format!("`{name}` as written: {} ({}): {}", failure.kind, failure.stage, failure.message));
-            }
-            _ => {
-                let text = self.status.follow(event).unwrap_or_default();
-                let is_news = !text.is_empty() || matches!(event, Event::Opened { .. });
-                if is_news {
-                    self.teller.tell(Message::Progress(self.status.done(), self.status.wanted(), text));
-                }
-            }
-        }
+#[pymethods]
+impl FoundModel {
+    /// Compiles it, and loads its weights.
+    fn compile(&self, py: Python<'_>) -> PyResult<Model> {
+        let model = self.0.clone();
+        let work = move |_: &Teller<(), _>| {
+            let TunedModel { source, lowered, name, context, setting, best } = &*model;
+            compiling::callable(models::compile(source, lowered, name, context, setting, best)?, setting.threads)
+        };
+        let compiled = waiting::wait(py, &Interrupt::new(), |()| Ok(()), work)?;
+        Ok(Model::new(compiled.map_err(|e| errors::of_request(py, &e))?))
     }
 }
 
 /// What a run is asked for.
 struct Order {
-    name: String,
-    content: Content,
-    bind: Vec<(String, i64)>,
+    source: Source,
     request: Request,
     max_time: Option<Duration>,
     work_dir: PathBuf,
     pin: bool,
 }
 
-/// The functions with a valid version, and why there are no others.
-type Outcome = Result<(Vec<Found>, Option<Unsuccessful>), Error>;
+/// The functions with a valid version, the model that they are of, and why there are no other functions.
+type Outcome = Result<(Vec<Found>, Option<FoundModel>, Option<Unsuccessful>), Error>;
 
 impl Order {
     fn carry_out(self, interrupt: &Interrupt, teller: &Teller<Message, Outcome>) -> Outcome {
         let mut sender = Sender { teller, status: Status::default() };
         let limit = TimeLimit::start(self.max_time)?;
-        let program = match self.content {
-            Content::Text(text) => Program::from_script(&self.name, &self.bind, text, None)?,
-            model @ Content::Model(_) => {
-                Program::from_content(&self.name, &self.bind, model, WorkloadChoice::default(), None, &Unknown)?
-            }
-        };
+        let program = self.source.read()?;
         if !program.parsed.warnings.is_empty() {
             sender.diagnostics(&Diagnostics::new(program.source(), program.parsed.warnings.clone()));
         }
+        let context = self.source.context()?;
+        let program = if program.graphs().is_empty() { program } else { program.lowered(&context)? };
         let plan = self.request.plan(&program, &limit, &sender)?;
         let mut db = plan.database(&self.work_dir, &sender)?;
         sender.status = Status::new(plan.config.max_time);
         let summary = plan.tune(&program, &self.work_dir, &mut db, self.pin, &mut sender, interrupt)?;
         let found = found(&program, &plan, &summary, &db)?;
         let verdict = plan.verdict(&program, &summary, &self.work_dir, interrupt);
-        Ok((found, verdict.err()))
+        let name = program.graph(None).ok().flatten().map(|graph| graph.name.to_string());
+        let model = match name.filter(|_| self.request.func.is_none()) {
+            Some(name) => {
+                let Config { setting, intrinsics, .. } = &plan.config;
+                let (filter, intrinsics) = (setting.filter(), intrinsics.clone());
+                let lookup = Lookup { db: Some(&db), dir: &self.work_dir, filter, intrinsics };
+                let best = lookup.of_graph(&program, &name, &sender)?;
+                let (source, setting) = (self.source, setting.clone());
+                Some(FoundModel(Arc::new(TunedModel { source, lowered: program, name, context, setting, best })))
+            }
+            None => None,
+        };
+        Ok((found, model, verdict.err()))
     }
 }
 
@@ -230,22 +202,19 @@ fn found(
 /// `("warning", 0, 0, text)`.
 #[pyfunction]
 #[pyo3(signature = (
-    *, name, text, work_dir, hear, bind, func, trials, max_seconds, patience, space, strategy, seed, seed_from, intrin, target,
+    *, source, work_dir, hear, trials, max_seconds, patience, space, strategy, seed, seed_from, intrin, target,
     threads, isa, strict_fp, check, jobs, pin
 ))]
 #[expect(clippy::too_many_arguments, reason = "an argument for each option")]
 pub(crate) fn tune(
     py: Python<'_>,
-    name: String,
-    text: Option<String>,
+    source: SourceArgs,
     work_dir: PathBuf,
     hear: &Bound<'_, PyAny>,
-    bind: Vec<(String, i64)>,
-    func: Option<String>,
-    trials: u64,
+    trials: Option<u64>,
     max_seconds: Option<f64>,
     patience: Option<f64>,
-    space: String,
+    space: Option<String>,
     strategy: &str,
     seed: u64,
     seed_from: Vec<PathBuf>,
@@ -257,12 +226,8 @@ pub(crate) fn tune(
     check: bool,
     jobs: Option<usize>,
     pin: bool,
-) -> PyResult<(Vec<Found>, Option<Py<PyAny>>)> {
+) -> PyResult<(Vec<Found>, Option<FoundModel>, Option<Py<PyAny>>)> {
     let wrong = |text: String| errors::input(py, text);
-    let positive = |what: &str, n: Option<usize>, most: usize| match n {
-        Some(n) if !(1..=most).contains(&n) => Err(wrong(format!("`{what}` is {n}, which is not from 1 to {most}"))),
-        _ => Ok(n),
-    };
     let max_time = match max_seconds {
         Some(s) if !(s > 0.0 && s <= 1e9) => return Err(wrong(format!("`max_seconds` is {s}, which is not positive"))),
         other => other.map(Duration::from_secs_f64),
@@ -270,7 +235,7 @@ pub(crate) fn tune(
     if patience.is_some_and(|p| !(p > 0.0 && p < 1.0)) {
         return Err(wrong("`patience` is a share between 0 and 1, such as 0.01".into()));
     }
-    if !(1..=1_000_000_000).contains(&trials) {
+    if let Some(trials) = trials.filter(|trials| !(1..=1_000_000_000).contains(trials)) {
         return Err(wrong(format!("`trials` is {trials}, which is not from 1 to 1000000000")));
     }
     let strategy = match strategy {
@@ -282,18 +247,14 @@ pub(crate) fn tune(
             return Err(wrong(format!("there is no strategy `{other}`\n  help: {help}")));
         }
     };
-    let isa = isa.map(str::parse).transpose().map_err(|_| {
-        let known: Vec<&str> = tvmr::machine::Isa::ALL.iter().map(|i| i.name()).collect();
-        wrong(format!("there is no such instruction set\n  help: name one of `{}`", known.join("`, `")))
-    })?;
-    let threads = positive("threads", threads, 1024)?.map_or(Threads::All, Threads::Count);
-    let jobs = positive("jobs", jobs, 1024)?;
-    let wanted = Wanted { threads, isa, strict_fp, check };
+    let wanted = options::wanted(py, threads, isa, strict_fp, check)?;
+    let jobs = options::positive(py, "jobs", jobs)?;
+    let source = source.read(py)?;
     let request = Request {
-        func,
-        trials: Some(trials),
+        func: source.func.clone(),
+        trials,
         patience,
-        space: Some(space),
+        space,
         strategy,
         seed,
         seed_from,
@@ -302,23 +263,12 @@ pub(crate) fn tune(
         wanted,
         jobs,
     };
-    let content = match text {
-        Some(text) => Content::Text(text),
-        None => program::content(name.as_ref()).map_err(|e| errors::of_request(py, &e))?,
-    };
-    let order = Order { name, content, bind, request, max_time, work_dir, pin };
+    let order = Order { source, request, max_time, work_dir, pin };
     let interrupt = Interrupt::new();
     let own = interrupt.clone();
-    let tell = |message: Message| {
-        let (kind, done, wanted, text) = match message {
-            Message::Progress(done, wanted, text) => ("progress", done, wanted, text),
-            Message::Note(text) => ("note", 0, 0, text),
-            Message::Warning(text) => ("warning", 0, 0, text),
-        };
-        hear.call1((kind, done, wanted, text)).map(drop)
-    };
+    let tell = |message: Message| message.pass_to(hear);
     let outcome = waiting::wait(py, &interrupt, tell, move |teller| order.carry_out(&own, teller))?;
-    let (found, unsuccessful) = outcome.map_err(|e| errors::of_request(py, &e))?;
+    let (found, model, unsuccessful) = outcome.map_err(|e| errors::of_request(py, &e))?;
     let exception = unsuccessful.map(|why| {
         let exception = match why.first_refusal {
             Some(refusal) => errors::nothing_valid(py, format!("{}\n{refusal}", why.error)),
@@ -326,5 +276,5 @@ pub(crate) fn tune(
         };
         exception.into_value(py).into_any()
     });
-    Ok((found, exception))
+    Ok((found, model, exception))
 }

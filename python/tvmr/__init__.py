@@ -6,13 +6,17 @@
     c = tuned.kernel(a, b)
     print(tuned.latency_us, tuned.trace)
 
+    model = tvmr.compile("model.onnx", shapes={"x": (1, 3, 48, 192)})
+    y = model(x)
+
 `tune` searches for the fastest schedule of each function of a program, checks the results of every candidate, and returns
-kernels over arrays. docs/python.md is the guide.
+kernels over arrays. `compile` makes a model callable. docs/python.md is the guide.
 """
 
 from tvmr._errors import ArgumentError, Error, InputError, KernelError, MachineError, NothingValid, TuningWarning
+from tvmr._model import Tensor, compile
 from tvmr._tune import Function, Progress, Tuned, tune
-from tvmr._tvmr import Kernel, __version__
+from tvmr._tvmr import Kernel, Model, __version__
 
 __all__ = [
     "ArgumentError",
@@ -22,10 +26,13 @@ __all__ = [
     "Kernel",
     "KernelError",
     "MachineError",
+    "Model",
     "NothingValid",
     "Progress",
+    "Tensor",
     "Tuned",
     "TuningWarning",
     "__version__",
+    "compile",
     "tune",
 ]

@@ -92,11 +92,28 @@ class Function:
 class Tuned(Mapping[str, Function]):
     """The best version of each function of a module, by name.
 
-    If the module has a single function, it also has the attributes of that.
+    If the module has a single function, it also has the attributes of that. If it is of a graph, `model` is the graph with these
+    functions.
     """
 
-    def __init__(self, functions: Sequence[Function]) -> None:
+    def __init__(
+        self,
+        functions: Sequence[Function],
+        model: _tvmr.FoundModel | None = None,
+        files: _program.Files | None = None,
+    ) -> None:
         self._functions = {f.name: f for f in functions}
+        self._model = model
+        # The weights may be there.
+        self._files = files
+
+    @functools.cached_property
+    def model(self) -> _tvmr.Model:
+        """The compiled graph with the best version of each function. It is compiled, and its weights are loaded, when it is first
+        asked for."""
+        if self._model is None:
+            raise AttributeError("the program has no graph, or a single function of it was tuned")
+        return self._model.compile()
 
     def __getitem__(self, name: str) -> Function:
         return self._functions[name]
@@ -209,12 +226,17 @@ def _line(function: Function) -> str:
 def tune(
     program: Any,
     *,
-    trials: int = 64,
+    trials: int | None = None,
     max_seconds: float | None = None,
     func: str | None = None,
     bind: Mapping[str, int] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    args: str | Sequence[Any] | None = None,
+    weights: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    const: Mapping[str, Any] | None = None,
+    library: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
     threads: int | str = 1,
-    space: str | os.PathLike[str] | Callable[..., Any] = "auto",
+    space: str | os.PathLike[str] | Callable[..., Any] | None = None,
     strategy: str = "evolutionary",
     seed: int = 0,
     patience: float | None = None,
@@ -229,16 +251,22 @@ def tune(
     pin: bool = False,
     progress: bool | Callable[[Progress], Any] | None = None,
 ) -> Tuned:
-    """Searches for the fastest schedule of each function of a program.
+    """Searches for the fastest schedule of each function of a program, or of each one that a graph calls.
 
     Args:
-        program: TVMScript, the path of a file with it, or a TVM IRModule or PrimFunc.
-        trials: Distinct programs to try, over all functions. Those in the database count.
+        program: A text, or the path of a file: TVMScript, a graph, a definition by tensor expressions, or an ONNX model; a TVM
+            IRModule or PrimFunc; or a model of the package `onnx`.
+        trials: Distinct programs to try, over all functions. Those in the database count. 64 if left out, or 32 for each distinct
+            function if these are more, up to 4096.
         max_seconds: The time limit.
         func: The only function to tune.
         bind: Values of symbolic extents, by name.
+        shapes: Shapes of inputs of a graph, by name: they give symbolic extents their values.
+        args: Arguments of a definition by tensor expressions, such as ``(1024, 1024, "float32")``.
+        weights, const, library: What a graph refers to; see `compile`.
         threads: Threads that a kernel's parallel loops use, or ``"all"``.
-        space: The search space: ``"auto"``, ``"tvm"``, a file with a schedule function, or a schedule function.
+        space: The search space: ``"auto"``, ``"tvm"``, a file with a schedule function, or a schedule function. If left out, that
+            of the template that defines the program, else ``"auto"``.
         strategy: ``"evolutionary"``, ``"random"`` or ``"replay"``.
         seed: The seed of the search.
         patience: Stop when four rounds together improve the best time by less than this share.
@@ -259,7 +287,19 @@ def tune(
         MachineError: The system failed.
         KeyboardInterrupt: Ctrl-C. What was measured is in the database.
     """
-    name, text = _program.read(program)
+    files = _program.Files()
+    source = _program.source(
+        program,
+        files,
+        kernels_only=True,
+        bind=bind,
+        shapes=shapes,
+        const=const,
+        func=func,
+        args=args,
+        weights=weights,
+        library=library,
+    )
     with contextlib.ExitStack() as stack:
         scratch = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tvmr-")))
         display = None if callable(progress) else _progress.display(progress)
@@ -275,17 +315,14 @@ def tune(
             elif kind == "progress" and display is not None:
                 display.progress(done, wanted, text)
 
-        found, failure = _tvmr.tune(
-            name=name,
-            text=text,
+        found, model, failure = _tvmr.tune(
+            source=source,
             work_dir=os.fspath(scratch / "database" if work_dir is None else work_dir),
             hear=hear,
-            bind=list((bind or {}).items()),
-            func=func,
             trials=trials,
             max_seconds=max_seconds,
             patience=patience,
-            space=_program.space_file(space, scratch),
+            space=None if space is None else _program.space_file(space, scratch),
             strategy=strategy,
             seed=seed,
             seed_from=[os.fspath(path) for path in seed_from],
@@ -298,7 +335,7 @@ def tune(
             jobs=jobs,
             pin=pin,
         )
-    tuned = Tuned([Function(f) for f in found])
+    tuned = Tuned([Function(f) for f in found], model, files)
     if failure is not None:
         if isinstance(failure, NothingValid):
             failure.tuned = tuned
