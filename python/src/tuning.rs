@@ -44,7 +44,8 @@ impl Found {
     pub(crate) fn exported(&self, only: bool) -> export::Function {
         let secs = self.summary.best_us.map(|us| us / 1e6);
         let version = building::version(&self.workload, self.func.clone(), &self.setting, only, secs);
-        export::Function { name: self.workload.name.to_string(), size_names: Vec::new(), versions: vec![version] }
+        let name = self.workload.name.to_string();
+        export::Function { name, size_names: Vec::new(), batch: None, versions: vec![version] }
     }
 }
 

@@ -191,3 +191,35 @@ def test_weights_beside_the_module_are_mapped(tmp_path):
     module.set_weights(tmp_path / "b" / "net.weights")
     module.main(x, y)
     np.testing.assert_allclose(y, x @ w.T, rtol=1e-5)
+
+
+@needs_linker
+def test_batches_of_any_size_are_computed_in_parts(tmp_path):
+    w = np.random.default_rng(1).random((8, 4), np.float32)
+    np.savez(tmp_path / "net.npz", w=w)
+    (tmp_path / "net.tir").write_text(
+        """
+@R.function
+def main(x: R.Tensor(("n", 3, 8), "float32"), w: R.Tensor((8, 4), "float32")):
+    R.func_attr({"num_input": 1})
+    with R.dataflow():
+        a = R.nn.softmax(R.matmul(x, w))
+        b = R.argmax(R.sum(a, axis=[1]), axis=1)
+        R.output(a, b)
+    return (a, b)
+"""
+    )
+    build = [sys.executable, "-m", "tvmr", "build", "net.tir", "--as-written", "-o", "built/net", "--emit", "python"]
+    subprocess.run([*build, "--bind", "n=1,8", "--batch-loop", "n"], cwd=tmp_path, check=True, capture_output=True)
+    net = load(tmp_path / "built" / "net.py")
+    x = np.random.default_rng(0).random((19, 3, 8), np.float32)
+    for n in (0, 1, 7, 8, 19):
+        a, b = np.empty((n, 3, 4), np.float32), np.empty(n, np.int64)
+        net.main(x[:n], a, b)
+        for i in range(n):
+            one, digit = np.empty((1, 3, 4), np.float32), np.empty(1, np.int64)
+            net.main(x[i : i + 1], one, digit)
+            np.testing.assert_allclose(a[i], one[0], rtol=1e-5)
+            assert b[i] == digit[0]
+    with pytest.raises((TypeError, ValueError)):
+        net.main(x, np.empty((18, 3, 4), np.float32), np.empty(19, np.int64))

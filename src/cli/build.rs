@@ -8,7 +8,8 @@
 //! ```
 
 use super::args::{Format, Global, GraphFiles, Intrin, Machine, WorkDir};
-use super::build_choices::{self, Sizes, sizes};
+use super::build_batch;
+use super::build_choices::{self, Sizes, Versions, sizes};
 use super::console::Console;
 use super::exit::Failure;
 use super::load::{self, Content, Program};
@@ -44,6 +45,10 @@ pub(super) struct Args {
     /// Values of symbolic extents, such as `n=1024`, `n=1,m=8` or `n=1..8,16,32`: each gets a version; may be repeated
     #[arg(long, value_name = "NAME=VALUES", value_parser = sizes)]
     bind: Vec<Sizes>,
+    /// Symbol that is the number of samples in a batch, the leading extent of all inputs and results of a graph: the function takes
+    /// any number, and runs its versions on parts of the batch
+    #[arg(long, value_name = "NAME", help_heading = "Graphs")]
+    batch_loop: Option<String>,
     /// Directory and name of the files, such as `build/matmul`
     #[arg(short, long, value_name = "DIR/NAME")]
     output: PathBuf,
@@ -169,10 +174,18 @@ fn functions(args: &Args, global: &Global, console: Console) -> Result<Vec<expor
     let choices = build_choices::choices(&bind, &args.graph.shape)?;
     let mut known = KnownValues::new(args);
     let name = args.file.to_string_lossy();
-    let (size_names, sizes) = build_choices::size_values(&name, &choices, || match &content {
+    let batch = args.batch_loop.as_deref();
+    let Versions { size_names, sizes, told } = build_choices::versions(&name, &choices, batch, || match &content {
         Content::Model(model) => Ok(vec![onnx::signature(model, &onnx::Given::default())]),
         Content::Text(text) => Ok(Program::from_text(&name, &[], text.clone(), workload, weights)?.parsed.graphs),
     })?;
+    if let Some(batch) = batch {
+        let inputs = ModelInputs { shapes: &[], ..inputs };
+        let read =
+            |bind: &[(String, i64)]| Program::from_content(&name, bind, content.clone(), workload, weights, &inputs);
+        build_batch::check(batch, &told, args.func.as_deref(), &program::library(&args.graph.library)?, read)?;
+    }
+    let batch = batch.and_then(|batch| size_names.iter().position(|name| name == batch));
     for (i, (choice, sizes)) in choices.iter().zip(sizes).enumerate() {
         let inputs = ModelInputs { shapes: &choice.shapes, ..inputs };
         let program = if i == 0 {
@@ -195,9 +208,12 @@ fn functions(args: &Args, global: &Global, console: Console) -> Result<Vec<expor
             version.sizes.clone_from(&sizes);
             match functions.iter_mut().find(|f| f.name == name) {
                 Some(function) => function.versions.push(version),
-                None => {
-                    functions.push(export::Function { name, size_names: size_names.clone(), versions: vec![version] })
-                }
+                None => functions.push(export::Function {
+                    name,
+                    size_names: size_names.clone(),
+                    batch,
+                    versions: vec![version],
+                }),
             }
         }
     }
@@ -208,6 +224,9 @@ fn functions(args: &Args, global: &Global, console: Console) -> Result<Vec<expor
             return Err(Failure::Negative(message));
         }
         console.warn(&format!("{message}; built as written"));
+    }
+    if let Some(symbol) = &args.batch_loop {
+        functions.iter().try_for_each(|function| build_batch::check_versions(symbol, function))?;
     }
     Ok(functions.into_iter().map(without_idle_sizes).collect())
 }
@@ -221,7 +240,7 @@ fn without_idle_sizes(function: export::Function) -> export::Function {
     if function.versions.len() > 1 && function.versions.iter().all(same) {
         let mut version = function.versions[0].clone();
         version.sizes.clear();
-        return export::Function { size_names: Vec::new(), versions: vec![version], ..function };
+        return export::Function { size_names: Vec::new(), batch: None, versions: vec![version], ..function };
     }
     function
 }

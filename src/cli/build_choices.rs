@@ -123,19 +123,30 @@ fn alternatives(shapes: &[Shape]) -> Result<Vec<Vec<Shape>>, Failure> {
     Ok(all)
 }
 
-/// The names of the sizes by which callers choose a version, and their values for each choice. Those of `--bind` come first; those
-/// of `--shape` are the symbols among the extents that differ. `graphs` gives the graphs with their symbols.
+/// The versions by the values of symbols.
+pub(super) struct Versions {
+    /// The names of the sizes by which callers choose a version. Those of `--bind` come first.
+    pub size_names: Vec<String>,
+    /// The values of the sizes in each version.
+    pub sizes: Vec<Vec<i64>>,
+    /// The values of all symbols in each version, as far as options tell them.
+    pub told: Vec<Vec<(String, i64)>>,
+}
+
+/// The versions of choices. Sizes are the symbols whose values differ, and the number of samples in a batch. `graphs` gives the graphs
+/// with their symbols.
 ///
 /// # Errors
-/// There is no such input, or the shapes of two versions give all symbols the same values.
-pub(super) fn size_values(
+/// There is no such input, the shapes of two versions give all symbols the same values, or some have no number of samples.
+pub(super) fn versions(
     program: &str,
     choices: &[Choice],
+    batch: Option<&str>,
     graphs: impl FnOnce() -> Result<Vec<graph::Function>, Failure>,
-) -> Result<(Vec<String>, Vec<Vec<i64>>), Failure> {
+) -> Result<Versions, Failure> {
     let differ = |values: &[Option<i64>]| values.iter().any(|v| *v != values[0]);
     let value = |list: &[(String, i64)], name: &str| list.iter().find(|(n, _)| n == name).map(|(_, v)| *v);
-    let has_shapes = choices.iter().any(|c| c.shapes != choices[0].shapes);
+    let has_shapes = batch.is_some() || choices.iter().any(|c| c.shapes != choices[0].shapes);
     let graphs = if has_shapes { graphs()? } else { Vec::new() };
     let mut told: Vec<Vec<(String, i64)>> = Vec::new();
     for choice in choices {
@@ -148,7 +159,7 @@ pub(super) fn size_values(
     let mut names: Vec<String> = Vec::new();
     for (name, _) in told.iter().flatten() {
         let values: Vec<Option<i64>> = told.iter().map(|list| value(list, name)).collect();
-        if !names.contains(name) && differ(&values) {
+        if !names.contains(name) && (differ(&values) || batch == Some(name.as_str())) {
             names.push(name.clone());
         }
     }
@@ -160,7 +171,38 @@ pub(super) fn size_values(
         let help = "several shapes of an input must differ in extents that are symbols".to_owned();
         return Err(Failure::Usage(message, help));
     }
-    Ok((names, sizes))
+    if let Some(batch) = batch {
+        let known: Vec<&str> = told[0].iter().map(|(name, _)| name.as_str()).collect();
+        check_samples(batch, &known, &names, &sizes)?;
+    }
+    Ok(Versions { size_names: names, sizes, told })
+}
+
+/// Checks that parts of a batch add up to any number of samples: with each choice of the other sizes, there is a version for one.
+fn check_samples(batch: &str, known: &[&str], names: &[String], sizes: &[Vec<i64>]) -> Result<(), Failure> {
+    let refuse = |message: String| {
+        let help = match known.contains(&batch) || known.is_empty() {
+            true => format!("give it values from 1 on, such as `--bind {batch}=1,8`"),
+            false => format!("the options give values to `{}`", known.join("`, `")),
+        };
+        Err(Failure::Usage(message, help))
+    };
+    let at = names.iter().position(|name| name == batch);
+    let Some(at) = at.filter(|_| sizes.iter().all(|s| s.len() == names.len())) else {
+        return refuse(format!("`--batch-loop {batch}`: not every version has a value of `{batch}`"));
+    };
+    if let Some(n) = sizes.iter().map(|s| s[at]).find(|&n| n < 1) {
+        return refuse(format!("`--batch-loop {batch}`: a version is for {n} samples"));
+    }
+    let one = |sizes: &Vec<i64>| {
+        let mut one = sizes.clone();
+        one[at] = 1;
+        one
+    };
+    match sizes.iter().all(|s| sizes.contains(&one(s))) {
+        true => Ok(()),
+        false => refuse(format!("`--batch-loop {batch}` needs versions for `{batch}` = 1, which compute what is left")),
+    }
 }
 
 #[cfg(test)]

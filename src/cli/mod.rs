@@ -9,6 +9,7 @@ mod args;
 mod bench;
 mod bench_model;
 mod build;
+mod build_batch;
 mod build_choices;
 mod check;
 mod console;

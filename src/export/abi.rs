@@ -255,6 +255,11 @@ pub struct Entry {
     pub n_functions: u32,
     /// Number of sizes that choose among them.
     pub n_sizes: u32,
+    /// The size that is a number of samples, counted from 1; 0 if there is none. Functions then run on parts of the batch, one after the
+    /// other. The leading extent of every parameter is the number of samples.
+    pub batch: u32,
+    /// Keeps the structure a multiple of eight bytes.
+    pub padding: u32,
 }
 
 /// CPU features as bits of [`Version::needs`].

@@ -11,7 +11,6 @@ use crate::ir::DType;
 use cranelift_codegen::ir::{AbiParam, Signature, types};
 use cranelift_codegen::isa::CallConv;
 use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};
-use std::fmt::Write;
 use std::mem::{offset_of, size_of};
 
 /// The data of a library.
@@ -153,6 +152,7 @@ fn entry(
     block.data(offset_of!(abi::Entry, known_sizes), known);
     block.u32(offset_of!(abi::Entry, n_functions), sized.len());
     block.u32(offset_of!(abi::Entry, n_sizes), function.size_names.len());
+    block.u32(offset_of!(abi::Entry, batch), function.batch.map_or(0, |size| size + 1));
     block.define(module, &format!("{name}.entry"), false)
 }
 
@@ -267,14 +267,19 @@ fn string(module: &mut dyn Module, name: &str, text: &str) -> Result<DataId, Exp
 
 /// The sizes that there are versions for, for messages.
 pub(super) fn known_sizes(function: &Function) -> String {
-    let mut text = String::new();
-    for (i, version) in function.versions.iter().enumerate() {
-        let pairs: Vec<String> =
-            function.size_names.iter().zip(&version.sizes).map(|(n, v)| format!("{n}={v}")).collect();
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{}{}", if i == 0 { "" } else { "; " }, pairs.join(", "));
+    let one = |(k, (name, value)): (usize, (&String, &i64))| match function.batch == Some(k) {
+        true => format!("any {name}"),
+        false => format!("{name}={value}"),
+    };
+    let mut all: Vec<String> = Vec::new();
+    for version in &function.versions {
+        let pairs: Vec<String> = function.size_names.iter().zip(&version.sizes).enumerate().map(one).collect();
+        let text = pairs.join(", ");
+        if !all.contains(&text) {
+            all.push(text);
+        }
     }
-    text
+    all.join("; ")
 }
 
 /// The signature of a function as TVM prints it: `f(alpha: float32, A: Tensor([4, 4], float32))`.

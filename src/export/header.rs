@@ -186,6 +186,19 @@ fn function(library: &Library, layout: &FunctionLayout<'_>, upper: &str, out: &m
     if !function.size_names.is_empty() {
         writeln!(out, "   Sizes: {}; others return {upper}_ERROR_SIZE.", super::descriptors::known_sizes(function))?;
     }
+    if let Some(batch) = function.batch {
+        let mut parts: Vec<i64> = function.versions.iter().map(|v| v.sizes[batch]).collect();
+        parts.sort_unstable_by(|a, b| b.cmp(a));
+        parts.dedup();
+        let parts: Vec<String> = parts.iter().map(i64::to_string).collect();
+        let name = &function.c_size_names()[batch];
+        writeln!(
+            out,
+            "   {name} is a number of samples from 0 on, which are computed in parts of {}: a negative one returns\n   \
+             {upper}_ERROR_SIZE.",
+            parts.join(", ")
+        )?;
+    }
     if layout.has_preparation() {
         writeln!(
             out,

@@ -37,6 +37,9 @@ pub struct Function {
     pub name: String,
     /// Names of the sizes that a caller passes; empty if all extents are fixed.
     pub size_names: Vec<String>,
+    /// The size that is a number of samples, by its position: callers pass any, and versions run on parts of the batch. It is the leading
+    /// extent of all parameters, and there is a version for 1 with each choice of the other sizes.
+    pub batch: Option<usize>,
     /// At least one version. All have the same parameters, but for extents.
     pub versions: Vec<Version>,
 }

@@ -28,6 +28,15 @@ impl<'a> FunctionLayout<'a> {
     fn new(function: &'a Function) -> Result<FunctionLayout<'a>, ExportError> {
         let params = function.params()?;
         for version in &function.versions {
+            if let Some(p) =
+                params.iter().zip(version.params()?).find(|(p, q)| p.shape.len() != q.shape.len()).map(|(p, _)| p)
+            {
+                return Err(ExportError::Param {
+                    func: function.name.clone(),
+                    param: p.name.clone(),
+                    why: "its number of dimensions depends on a size; bind that to one value".to_owned(),
+                });
+            }
             if let Some(p) = params.iter().zip(version.params()?).find(|(p, q)| p.strides != q.strides).map(|(p, _)| p)
             {
                 return Err(ExportError::Param {
@@ -73,14 +82,26 @@ impl<'a> FunctionLayout<'a> {
 
     /// Whether an extent is the same in all versions.
     pub(super) fn is_fixed(&self, param: usize, axis: usize) -> bool {
-        self.shapes.iter().all(|s| s[param][axis] == self.params[param].shape[axis])
+        !self.is_batch(axis) && self.shapes.iter().all(|s| s[param][axis] == self.params[param].shape[axis])
+    }
+
+    /// Whether an extent is the number of samples in a batch.
+    fn is_batch(&self, axis: usize) -> bool {
+        self.function.batch.is_some() && axis == 0
+    }
+
+    /// Whether an extent is equal to a size in all versions.
+    pub(super) fn is_size(&self, param: usize, axis: usize, size: usize) -> bool {
+        if self.is_batch(axis) || self.function.batch == Some(size) {
+            return self.is_batch(axis) && self.function.batch == Some(size);
+        }
+        let versions = &self.function.versions;
+        versions.iter().zip(&self.shapes).all(|(v, s)| v.sizes[size] == s[param][axis])
     }
 
     /// The size that an extent is equal to in all versions, by its number.
     pub(super) fn size_of(&self, param: usize, axis: usize) -> Option<usize> {
-        let versions = &self.function.versions;
-        let is = |k: &usize| versions.iter().zip(&self.shapes).all(|(v, s)| v.sizes[*k] == s[param][axis]);
-        (0..self.function.size_names.len()).find(is)
+        (0..self.function.size_names.len()).find(|&size| self.is_size(param, axis, size))
     }
 
     /// The shapes of a parameter in all versions.

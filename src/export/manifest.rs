@@ -38,6 +38,7 @@ fn function(library: &Library, layout: &FunctionLayout<'_>) -> Result<Value, Exp
         "symbol": library.symbol(function),
         "tvm_ffi": ffi,
         "sizes": function.size_names,
+        "batch": function.batch.map(|size| &function.size_names[size]),
         "prepares": layout.has_preparation(),
         "versions": versions,
     }))

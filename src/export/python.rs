@@ -255,7 +255,7 @@ fn call(
     for (k, size) in sizes.iter().enumerate() {
         let place = kept.iter().find_map(|&i| {
             (0..layout.params[i].shape.len())
-                .find(|&axis| !layout.is_fixed(i, axis) && layout.size_of(i, axis) == Some(k))
+                .find(|&axis| !layout.is_fixed(i, axis) && layout.is_size(i, axis, k))
                 .map(|axis| (i, axis))
         });
         match place {

@@ -309,6 +309,9 @@ fn wrapper(
 
 /// Number of elements of a parameter's slice, as an expression over the sizes.
 fn len(layout: &FunctionLayout<'_>, param: usize, sizes: &[String]) -> String {
+    if let Some(batch) = layout.function.batch {
+        return len_of_batch(layout, param, sizes, batch);
+    }
     let spans = layout.shapes(param).map(|s| Param { shape: s.to_vec(), ..layout.params[param].clone() }.span());
     let lens: Vec<u64> = spans.collect();
     if lens.iter().all(|n| *n == lens[0]) {
@@ -324,6 +327,28 @@ fn len(layout: &FunctionLayout<'_>, param: usize, sizes: &[String]) -> String {
         let _ = write!(arms, "{} => {n}, ", tuple(&values));
     }
     format!("match {} {{ {arms}_ => return Err(Error::Size) }}", tuple(sizes))
+}
+
+/// As [`len`], for any number of samples.
+fn len_of_batch(layout: &FunctionLayout<'_>, param: usize, sizes: &[String], batch: usize) -> String {
+    let others = |values: &[String]| -> String {
+        let kept = values.iter().enumerate().filter(|(k, _)| *k != batch).map(|(_, value)| value.clone());
+        format!("({})", kept.map(|value| value + ",").collect::<String>())
+    };
+    let mut arms: Vec<String> = Vec::new();
+    for (version, shape) in layout.function.versions.iter().zip(layout.shapes(param)) {
+        let values: Vec<String> = version.sizes.iter().map(i64::to_string).collect();
+        let arm = format!("{} => {}usize, ", others(&values), shape[1..].iter().product::<i64>());
+        if !arms.contains(&arm) {
+            arms.push(arm);
+        }
+    }
+    let each = match &sizes.len() {
+        1 => layout.shapes(param).next().map_or(1, |s| s[1..].iter().product::<i64>()).to_string(),
+        _ => format!("match {} {{ {}_ => return Err(Error::Size) }}", others(sizes), arms.concat()),
+    };
+    let n = &sizes[batch];
+    format!("usize::try_from({n}).map_err(|_| Error::Size)?.checked_mul({each}).ok_or(Error::Size)?")
 }
 
 /// The type of elements in Rust; halves are their bits.

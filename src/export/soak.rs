@@ -115,7 +115,7 @@ fn open(path: &Path) -> Call {
 
 /// The object of a kernel, whose function is called `p{i}_f`.
 fn object(i: usize, kernel: &Kernel, options: &CodegenOptions) -> Result<Vec<u8>, ExportError> {
-    let function = Function { name: "f".to_owned(), size_names: Vec::new(), versions: Vec::new() };
+    let function = Function { name: "f".to_owned(), size_names: Vec::new(), batch: None, versions: Vec::new() };
     let library = Library {
         name: format!("p{i}"),
         prefix: format!("p{i}"),

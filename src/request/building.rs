@@ -246,7 +246,7 @@ def {name}(x: R.Tensor((4,), \"float32\"), w: R.Tensor((4,), \"float32\")):
         let body = Body::Graph(Arc::new(graph));
         let targets = Versions::of(Setting::native().codegen(), false);
         let version = Version { sizes: Vec::new(), body, accesses: Vec::new(), targets, measured: None };
-        Function { name: name.to_owned(), size_names: Vec::new(), versions: vec![version] }
+        Function { name: name.to_owned(), size_names: Vec::new(), batch: None, versions: vec![version] }
     }
 
     /// The schedule of the prim_func lays the weight out in columns.

@@ -1,4 +1,5 @@
-//! Tests of `build` with several shapes of an input: a version for each, one copy of the weights, and the symbols as parameters.
+//! Tests of `build` with several shapes of an input: a version for each, one copy of the weights, and the symbols as parameters; and of
+//! functions that take any number of samples.
 
 use super::{dir, fails, succeeds, text};
 use std::fs;
@@ -133,4 +134,142 @@ fn each_version_has_its_own_records() {
     tune("x=2,5,8");
     succeeds(&build);
     run_c(dir.path(), CALLS, &out.with_extension("o"));
+}
+
+const BATCHES: &str = r#"
+#include "net.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 19, M = 3, CANARY = 77 };
+
+static float x[MOST * M * 8], one[MOST * M * 16], out[MOST * M * 16 + 16];
+
+/* Computes `n` samples, and compares with those that were computed one by one. */
+static int check(int64_t n, void *workspace) {
+    int64_t i, end = n * M * 16;
+    int code;
+    for (i = 0; i < MOST * M * 16 + 16; i++) {
+        out[i] = CANARY;
+    }
+    code = workspace ? net_main_ws(x, out, n, workspace) : net_main(x, out, n);
+    for (i = 0; i < end; i++) {
+        if (!(out[i] - one[i] < 1e-5f && one[i] - out[i] < 1e-5f)) {
+            return 1;
+        }
+    }
+    for (i = end; i < MOST * M * 16 + 16; i++) {
+        if (out[i] != CANARY) {
+            return 2;
+        }
+    }
+    return code;
+}
+
+int main(void) {
+    int64_t i, n;
+    for (i = 0; i < MOST * M * 8; i++) {
+        x[i] = (float)(i % 13) - 6;
+    }
+    for (i = 0; i < MOST; i++) {
+        if (net_main(x + i * M * 8, one + i * M * 16, 1) != NET_OK) {
+            return 1;
+        }
+    }
+    for (n = 0; n <= MOST; n++) {
+        char *memory = malloc(net_main_workspace_bytes(n) + 128);
+        void *workspace = memory + (64 - (size_t)memory % 64);
+        if (check(n, NULL) || check(n, workspace)) {
+            return 2;
+        }
+        free(memory);
+    }
+    return net_main(x, out, -1) != NET_ERROR_SIZE || net_main(NULL, out, 3) != NET_ERROR_NULL
+        || net_main(NULL, NULL, 0) != NET_OK || net_main_workspace_bytes(-1) != 0;
+}
+"#;
+
+/// A model of one input.
+fn batches() -> (tempfile::TempDir, String) {
+    let (dir, model) = workplace();
+    let text = MODEL.replace(r#"y: R.Tensor((16,), "float32"), "#, "").replace("\"num_input\": 2", "\"num_input\": 1");
+    fs::write(&model, text.replace("R.add(R.matmul(x, w), y)", "R.nn.softmax(R.matmul(x, w))")).expect("a model");
+    (dir, model)
+}
+
+#[test]
+fn a_batch_of_any_size_is_computed_in_parts() {
+    let (dir, model) = batches();
+    let out = dir.path().join("net");
+    let args = ["build", &model, "--as-written", "-o", text(&out), "--emit", "obj,header,rust,manifest"];
+    succeeds(&[&args[..], &["--bind", "m=3", "--bind", "n=1,8", "--batch-loop", "n"]].concat());
+    assert_eq!(copies(&out.with_extension("o")), 1);
+    let header = fs::read_to_string(out.with_extension("h")).expect("written");
+    assert!(header.contains("x: float32[n, 3, 8], read") && header.contains("computed in parts of 8, 1"), "{header}");
+    let manifest = fs::read_to_string(out.with_extension("json")).expect("written");
+    assert!(manifest.contains("\"batch\": \"n\""), "{manifest}");
+    run_c(dir.path(), BATCHES, &out.with_extension("o"));
+    // A single version computes all samples one by one.
+    succeeds(&[&args[..], &["--shape", "x=1,3,8", "--batch-loop", "n"]].concat());
+    run_c(dir.path(), BATCHES, &out.with_extension("o"));
+}
+
+#[test]
+fn batches_go_with_other_sizes() {
+    let (dir, model) = batches();
+    let out = dir.path().join("net");
+    let args = ["build", &model, "--as-written", "-o", text(&out), "--emit", "static,header,rust", "--batch-loop", "n"];
+    succeeds(&[&args[..], &["--bind", "m=3,5", "--bind", "n=1,4"]].concat());
+    let program = dir.path().join("main.rs");
+    let calls = r#"
+mod net;
+
+fn main() {
+    for m in [3usize, 5] {
+        let x: Vec<f32> = (0..9 * m * 8).map(|i| (i % 13) as f32 - 6.0).collect();
+        let (mut one, mut all) = (vec![0.0; 9 * m * 16], vec![0.0; 9 * m * 16]);
+        for (x, y) in x.chunks(m * 8).zip(one.chunks_mut(m * 16)) {
+            assert_eq!(net::main(x, y, m as i64, 1), Ok(()));
+        }
+        assert_eq!(net::main(&x, &mut all, m as i64, 9), Ok(()));
+        assert!(one.iter().zip(&all).all(|(a, b)| (a - b).abs() < 1e-5));
+        assert_eq!(net::main(&x, &mut all, m as i64, 8), Err(net::Error::Length));
+        assert_eq!(net::main(&[], &mut [], m as i64, 0), Ok(()));
+    }
+    assert_eq!(net::main(&[], &mut [], 3, -1), Err(net::Error::Size));
+    assert_eq!(net::main(&[], &mut [], 4, 0), Err(net::Error::Size));
+}
+"#;
+    fs::write(&program, calls).expect("a program");
+    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
+    let binary = dir.path().join("calls");
+    let compiled = Command::new(rustc)
+        .args(["--edition", "2024", "-D", "warnings", "-o", text(&binary), text(&program), "-L", text(dir.path())])
+        .args(["-l", "static=net"])
+        .output()
+        .expect("a compiler");
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let ran = Command::new(&binary).output().expect("it starts");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+}
+
+#[test]
+fn batches_that_are_none_are_refused() {
+    let (dir, model) = batches();
+    let out = dir.path().join("net");
+    let refused = |model: &str, more: &[&str], why: &str| {
+        fails(&[&["build", model, "--as-written", "-o", text(&out)], more].concat(), 2, why);
+    };
+    let m = ["--bind", "m=3", "--batch-loop", "n"];
+    let with = |more: &[&'static str]| [&m[..], more].concat();
+    refused(&model, &with(&[]), "not every version has a value of `n`");
+    refused(&model, &with(&["--bind", "n=2,8"]), "needs versions for `n` = 1");
+    refused(&model, &with(&["--bind", "n=0,1"]), "a version is for 0 samples");
+    refused(&model, &["--bind", "m=1,3", "--bind", "n=1", "--batch-loop", "m"], "`x` is an input of type");
+    let text = fs::read_to_string(&model)
+        .expect("the model")
+        .replace("nn.softmax(R.matmul(x, w))", "cumsum(R.matmul(x, w), axis=0)");
+    fs::write(&model, text).expect("a model");
+    refused(&model, &with(&["--bind", "n=1,8"]), "samples may depend on each other: `cumsum`");
+    refused(super::MATMUL, &["--batch-loop", "n"], "not every version has a value of `n`");
 }

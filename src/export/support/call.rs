@@ -30,6 +30,41 @@ impl Entry {
         unsafe { core::slice::from_raw_parts(self.functions, self.n_functions as usize) }
     }
 
+    /// The sizes of a function.
+    pub(crate) fn sizes_of(&self, function: usize) -> *const i64 {
+        self.sizes.wrapping_add(function.wrapping_mul(self.n_sizes as usize))
+    }
+
+    /// The function for the most samples, but not more than `most`, and these sizes otherwise; and the number of its samples.
+    unsafe fn of_samples(&self, sizes: *const i64, most: i64) -> Option<(&Function, i64)> {
+        let mut best: Option<(&Function, i64)> = None;
+        for (i, function) in self.functions().iter().enumerate() {
+            let own = self.sizes_of(i);
+            let mut samples = 0;
+            let mut same = true;
+            for j in 0..self.n_sizes as usize {
+                // SAFETY: the table has as many sizes for each function as the entry says, and the caller passes that many.
+                let (size, wanted) = unsafe { (*own.wrapping_add(j), *sizes.wrapping_add(j)) };
+                if j.wrapping_add(1) == self.batch as usize {
+                    samples = size;
+                } else {
+                    same &= size == wanted;
+                }
+            }
+            if same && samples <= most && best.is_none_or(|(_, n)| n < samples) {
+                best = Some((function, samples));
+            }
+        }
+        best
+    }
+
+    /// The number of samples among these sizes; `None` if the entry has no batch.
+    unsafe fn samples(&self, sizes: *const i64) -> Option<i64> {
+        let at = (self.batch as usize).checked_sub(1)?;
+        // SAFETY: the caller passes as many sizes as the entry has.
+        Some(unsafe { *sizes.wrapping_add(at) })
+    }
+
     /// The function for these sizes.
     unsafe fn of_sizes(&self, sizes: *const i64) -> Option<&Function> {
         let n = self.n_sizes as usize;
@@ -105,10 +140,46 @@ pub(crate) unsafe extern "C" fn tvmr_support_call(
         1 => Mode::Prepared,
         _ => Mode::Prepare,
     };
-    // SAFETY: wrappers pass as many sizes as the entry has.
-    let Some(function) = (unsafe { entry.of_sizes(sizes) }) else { return Code::Size as i32 };
-    // SAFETY: as promised by the caller.
-    unsafe { call(entry, function, args, prepared, workspace, mode) as i32 }
+    // SAFETY: wrappers pass as many sizes as the entry has; the rest is as promised by the caller.
+    unsafe {
+        if let Some(n) = entry.samples(sizes) {
+            return call_in_parts(entry, args, sizes, n, workspace) as i32;
+        }
+        let Some(function) = entry.of_sizes(sizes) else { return Code::Size as i32 };
+        call(entry, function, args, prepared, workspace, mode) as i32
+    }
+}
+
+/// Calls functions on parts of a batch of `n` samples, the largest first. Of `sizes`, the number of samples is not read.
+pub(crate) unsafe fn call_in_parts(
+    entry: &Entry,
+    args: *mut *mut u8,
+    sizes: *const i64,
+    n: i64,
+    workspace: *mut u8,
+) -> Code {
+    // SAFETY: the caller passes as many sizes as the entry has.
+    if n < 0 || unsafe { entry.of_samples(sizes, i64::MAX) }.is_none() {
+        return Code::Size;
+    }
+    let mut rest = n;
+    while rest > 0 {
+        // SAFETY: as above. The exporter wrote functions for at least one sample.
+        let Some((function, samples)) = (unsafe { entry.of_samples(sizes, rest) }) else { return Code::Size };
+        // SAFETY: the samples that are left are at least as many.
+        let code = unsafe { call(entry, function, args, null_mut(), workspace, Mode::Plain) };
+        if code != Code::Ok {
+            return code;
+        }
+        for (i, param) in function.params().iter().enumerate() {
+            // SAFETY: there is a pointer for each parameter.
+            let place = unsafe { &mut *args.wrapping_add(i) };
+            // The call has moved it to the start of the program's buffer.
+            *place = place.wrapping_add(param.offset as usize).wrapping_add(param.bytes as usize);
+        }
+        rest = rest.wrapping_sub(samples);
+    }
+    Code::Ok
 }
 
 /// Calls the function of a choice of sizes.
@@ -251,7 +322,21 @@ impl Checked<'_> {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn tvmr_support_workspace_bytes(entry: &Entry, sizes: *const i64) -> usize {
     // SAFETY: wrappers pass as many sizes as the entry has.
-    let Some(function) = (unsafe { entry.of_sizes(sizes) }) else { return 0 };
+    unsafe {
+        let Some(n) = entry.samples(sizes) else {
+            return entry.of_sizes(sizes).map_or(0, |function| workspace_bytes(entry, function));
+        };
+        // Parts become smaller, but those of fewer samples may need more memory.
+        let (mut most, mut rest) = (0, n);
+        while let Some((function, samples)) = entry.of_samples(sizes, rest) {
+            most = workspace_bytes(entry, function).max(most);
+            rest = samples.wrapping_sub(1);
+        }
+        most
+    }
+}
+
+fn workspace_bytes(entry: &Entry, function: &Function) -> usize {
     // SAFETY: the library of an entry is static data of the object.
     let library = unsafe { &*entry.library };
     let Some(version) = function.version(cpu::features_of(library)) else { return 0 };

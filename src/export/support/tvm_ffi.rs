@@ -1,7 +1,7 @@
 //! The TVM-FFI convention: packed arguments, checked one by one, with messages like TVM's.
 
 use crate::abi::{Code, Entry, Function, Param, Raise};
-use crate::call::{Mode, call};
+use crate::call::{Mode, call, call_in_parts};
 use crate::ffi_abi::{
     Any, BOOL, CODE_BFLOAT, CODE_BOOL, CODE_FLOAT, CODE_INT, CODE_UINT, CPU_DEVICES, DLTENSOR, FLOAT, INT, NONE, OBJECT_HEADER,
     TENSOR_OBJECT, Tensor,
@@ -115,19 +115,27 @@ unsafe extern "C" fn tvmr_support_tvm_ffi(
         return raise(entry, c"TypeError", &message);
     }
     let mut refused = None;
-    for function in entry.functions() {
+    // SAFETY: there are `n` packed arguments.
+    let samples = unsafe { samples_of(entry, packed) };
+    for (i, function) in entry.functions().iter().enumerate() {
         // SAFETY: there are `n` packed arguments, and room for as many pointers and scalars.
-        match unsafe { unpack(function, packed, args, scalars) } {
+        match unsafe { unpack(function, samples, packed, args, scalars) } {
             Ok(()) => {
-                if let Some((a, b)) = overlap(function, args) {
+                if let Some((a, b)) = overlap(function, samples, args) {
                     let mut message = Message::new();
                     message.text("Argument #").number(a as i64).text(" (`").c_text(function.params()[a].name);
                     message.text("`), which is written, overlaps argument #").number(b as i64).text(" when calling: `");
                     message.c_text(entry.signature).byte(b'`');
                     return raise(entry, c"ValueError", &message);
                 }
+                let none = core::ptr::null_mut();
                 // SAFETY: all pointers were checked.
-                let code = unsafe { call(entry, function, args, core::ptr::null_mut(), core::ptr::null_mut(), Mode::Plain) };
+                let code = unsafe {
+                    match samples {
+                        Some(samples) => call_in_parts(entry, args, entry.sizes_of(i), samples, none),
+                        None => call(entry, function, args, none, none, Mode::Plain),
+                    }
+                };
                 if code == Code::Ok {
                     // SAFETY: the caller passes a place for the result.
                     unsafe { *result = Any { type_index: NONE, padding: 0, payload: 0 } };
@@ -153,7 +161,7 @@ unsafe extern "C" fn tvmr_support_tvm_ffi(
 /// Writes the message of a refused argument.
 fn describe(message: &mut Message, entry: &Entry, function: &Function, index: usize, why: &Refusal) -> &'static CStr {
     let Some(param) = function.params().get(index) else { return c"TypeError" };
-    let is_sized = entry.n_functions > 1 && matches!(why, Refusal::Extent(_));
+    let is_sized = (entry.n_functions > 1 || entry.batch != 0) && matches!(why, Refusal::Extent(_));
     message.text("Mismatched ");
     match why {
         Refusal::Type(_) => message.text("type"),
@@ -196,9 +204,40 @@ fn describe(message: &mut Message, entry: &Entry, function: &Function, index: us
     }
 }
 
+/// The number of samples in a batch, by the leading extent of the first argument; `None` if the function has no batch. An argument that
+/// is no such tensor is refused later.
+unsafe fn samples_of(entry: &Entry, packed: *const Any) -> Option<i64> {
+    if entry.batch == 0 {
+        return None;
+    }
+    // SAFETY: the caller says that there is an argument for each parameter, of which there is one at least: a result.
+    let tensor = tensor_of(unsafe { *packed });
+    // SAFETY: a tensor argument points to a `DLTensor`, which has `ndim` extents.
+    let extent = tensor.and_then(|tensor| unsafe { ((*tensor).ndim > 0).then(|| *(*tensor).shape) });
+    Some(extent.unwrap_or(0))
+}
+
+/// The extent that a parameter has in a batch of this many samples.
+fn extent_of(param: &Param, samples: Option<i64>, axis: usize) -> i64 {
+    match samples {
+        Some(samples) if axis == 0 => samples,
+        // SAFETY: the axis is one of the parameter's.
+        _ => unsafe { *param.shape.wrapping_add(axis) },
+    }
+}
+
+/// The size of a parameter in a batch of this many samples.
+fn bytes_of(param: &Param, samples: Option<i64>) -> u64 {
+    let Some(samples) = samples.filter(|_| param.ndim > 0) else { return param.bytes };
+    // SAFETY: there is an extent.
+    let own = unsafe { *param.shape } as u64;
+    param.bytes.checked_div(own).unwrap_or(0).wrapping_mul(samples as u64)
+}
+
 /// Pointers of the packed arguments, checked against the parameters.
 unsafe fn unpack(
     function: &Function,
+    samples: Option<i64>,
     packed: *const Any,
     args: *mut *mut u8,
     scalars: *mut u64,
@@ -214,7 +253,7 @@ unsafe fn unpack(
         } else {
             let Some(tensor) = tensor_of(any) else { return Err((i, Refusal::Type("Tensor"))) };
             // SAFETY: a tensor argument points to a `DLTensor`.
-            unsafe { data_of(param, &*tensor) }.map_err(|why| (i, why))?
+            unsafe { data_of(param, samples, &*tensor) }.map_err(|why| (i, why))?
         };
         // SAFETY: there is room for a pointer of each parameter.
         unsafe { *args.wrapping_add(i) = pointer };
@@ -233,7 +272,7 @@ fn tensor_of(any: Any) -> Option<*const Tensor> {
 }
 
 /// The elements of a tensor, if it is what the parameter says.
-unsafe fn data_of(param: &Param, tensor: &Tensor) -> Result<*mut u8, Refusal> {
+unsafe fn data_of(param: &Param, samples: Option<i64>, tensor: &Tensor) -> Result<*mut u8, Refusal> {
     if tensor.ndim < 0 || tensor.ndim as u32 != param.ndim {
         return Err(Refusal::Ndim);
     }
@@ -245,20 +284,20 @@ unsafe fn data_of(param: &Param, tensor: &Tensor) -> Result<*mut u8, Refusal> {
     let ndim = param.ndim as usize;
     for axis in 0..ndim {
         // SAFETY: both have `ndim` extents.
-        if unsafe { *tensor.shape.wrapping_add(axis) != *param.shape.wrapping_add(axis) } {
+        if unsafe { *tensor.shape.wrapping_add(axis) } != extent_of(param, samples, axis) {
             return Err(Refusal::Extent(axis));
         }
     }
     if !CPU_DEVICES.contains(&tensor.device_type) {
         return Err(Refusal::Device);
     }
-    if param.bytes > 0 {
+    let bytes = bytes_of(param, samples);
+    if bytes > 0 {
         let mut compact = 1i64;
         for axis in (0..ndim).rev() {
             // SAFETY: there are `ndim` extents, and strides unless the pointer is null.
             let stride = |strides: *const i64| if strides.is_null() { compact } else { unsafe { *strides.wrapping_add(axis) } };
-            // SAFETY: there are `ndim` extents.
-            let extent = unsafe { *param.shape.wrapping_add(axis) };
+            let extent = extent_of(param, samples, axis);
             // The stride of a single element says nothing.
             if extent != 1 && stride(tensor.strides) != stride(param.strides) {
                 return Err(Refusal::Strides);
@@ -267,7 +306,7 @@ unsafe fn data_of(param: &Param, tensor: &Tensor) -> Result<*mut u8, Refusal> {
         }
     }
     if tensor.data.is_null() {
-        return if param.bytes == 0 { Ok(tensor.data) } else { Err(Refusal::Null) };
+        return if bytes == 0 { Ok(tensor.data) } else { Err(Refusal::Null) };
     }
     let data = tensor.data.wrapping_add(tensor.byte_offset as usize);
     if data as usize & (param.align as usize).wrapping_sub(1) != 0 {
@@ -318,14 +357,14 @@ fn scalar(param: &Param, any: Any) -> Result<u64, Refusal> {
 }
 
 /// A parameter that is written and another one that overlaps it.
-fn overlap(function: &Function, args: *const *mut u8) -> Option<(usize, usize)> {
+fn overlap(function: &Function, samples: Option<i64>, args: *const *mut u8) -> Option<(usize, usize)> {
     let params = function.params();
     // SAFETY: there is a pointer for each parameter.
     let begin = |i: usize| unsafe { *args.wrapping_add(i) } as u64;
     for (i, a) in params.iter().enumerate().filter(|(_, p)| p.is_written != 0) {
         for (j, b) in params.iter().enumerate() {
             let (x, y) = (begin(i), begin(j));
-            if i != j && x < y.wrapping_add(b.bytes) && y < x.wrapping_add(a.bytes) {
+            if i != j && x < y.wrapping_add(bytes_of(b, samples)) && y < x.wrapping_add(bytes_of(a, samples)) {
                 return Some((i, j));
             }
         }

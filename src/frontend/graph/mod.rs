@@ -9,6 +9,7 @@
 //! | [`ty`] | types of values; shapes with symbolic extents |
 //! | [`constant`] | tensors with known elements |
 //! | [`distinct`] | such tensors, each content once |
+//! | [`batch`] | whether samples of a batch are independent |
 //! | [`constness`] | which values are the same in every call |
 //! | [`operator`] | what an operator is: parameters, shape rule, lowering |
 //! | [`op`] | the table of operators, one file for each group |
@@ -30,6 +31,7 @@
 //! `te`, which comes before, makes the prim_funcs of operators; `script` reads and prints graphs; `model` runs them.
 
 pub mod apply;
+pub mod batch;
 pub mod constant;
 pub mod constness;
 pub mod distinct;
