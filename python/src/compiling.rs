@@ -28,8 +28,8 @@ pub(crate) fn callable(mut model: model::Model, threads: u32) -> Result<Callable
 
 /// What was compiled.
 enum Made {
-    Model(CallableModel),
-    Kernel(Result<Callable, CallableError>),
+    Model(Box<CallableModel>),
+    Kernel(Result<Arc<Callable>, CallableError>),
 }
 
 /// Compiles a program: a graph becomes a `Model`, a function a `Kernel`.
@@ -53,19 +53,20 @@ pub(crate) fn compile<'py>(
     let work = move |teller: &Teller<Message, _>| {
         let sender = Sender { teller, status: Status::default() };
         Ok(match request.compile(&sender)? {
-            Compiled::Model { model, setting } => Made::Model(callable(*model, setting.threads)?),
+            Compiled::Model { model, setting } => Made::Model(Box::new(callable(*model, setting.threads)?)),
             Compiled::Function { workload, func, setting } => {
                 let pool = workers(setting.threads).map_err(|e| CallableError::Machine(e.to_string()));
-                Made::Kernel(pool.and_then(|pool| Callable::compile(&workload, &func, &setting, Some(pool))))
+                let compiled = pool.and_then(|pool| Callable::compile(&workload, &func, &setting, Some(pool)));
+                Made::Kernel(compiled.map(Arc::new))
             }
         })
     };
     let made = waiting::wait(py, &Interrupt::new(), |message: Message| message.pass_to(hear), work)?;
     match made.map_err(|e: Error| errors::of_request(py, &e))? {
-        Made::Model(model) => Ok(Bound::new(py, Model::new(model))?.into_any()),
+        Made::Model(model) => Ok(Bound::new(py, Model::new(*model))?.into_any()),
         Made::Kernel(kernel) => {
             let kernel = kernel.map_err(|e| errors::of_compiling(py, &e))?;
-            Ok(Bound::new(py, Kernel::new(Arc::new(kernel)))?.into_any())
+            Ok(Bound::new(py, Kernel::new(kernel))?.into_any())
         }
     }
 }

@@ -196,6 +196,9 @@ fn found(
     Ok(all)
 }
 
+/// The functions, the model that they are of, and an exception.
+type Answer = (Vec<Found>, Option<FoundModel>, Option<Py<PyAny>>);
+
 /// Tunes the functions of a program. Returns the best version of each that has one, and the exception that tells why others have
 /// none.
 ///
@@ -227,7 +230,7 @@ pub(crate) fn tune(
     check: bool,
     jobs: Option<usize>,
     pin: bool,
-) -> PyResult<(Vec<Found>, Option<FoundModel>, Option<Py<PyAny>>)> {
+) -> PyResult<Answer> {
     let wrong = |text: String| errors::input(py, text);
     let max_time = match max_seconds {
         Some(s) if !(s > 0.0 && s <= 1e9) => return Err(wrong(format!("`max_seconds` is {s}, which is not positive"))),

@@ -87,13 +87,20 @@ def _read(program: Any, files: Files, kernels_only: bool) -> tuple[str, str | No
         # A program has several lines, and a path has one.
         return ("<text>", program) if "\n" in program else (program, None)
     if hasattr(program, "script"):
-        return "<module>", (_kernels(program) if kernels_only else program).script()
+        return "<module>", _kernels(program).script() if kernels_only else _whole(program)
     if hasattr(program, "SerializeToString"):
         path = files.path("model.onnx")
         pathlib.Path(path).write_bytes(program.SerializeToString())
         return path, None
     kind = type(program).__qualname__
     raise TypeError(f"expected a text, a path, a TVM module or function, or an ONNX model, found `{kind}`")
+
+
+def _whole(module: Any) -> str:
+    """The text of a module with its constants, which TVM prints on request."""
+    if hasattr(module, "functions"):
+        return module.script(show_meta=True)
+    return module.script()
 
 
 def _kernels(module: Any) -> Any:

@@ -1,8 +1,10 @@
 """The native part of the package."""
 
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
+
+from tvmr._model import Tensor
 
 __version__: str
 
@@ -22,6 +24,20 @@ class Kernel:
     def prepare(self, *arrays: Any) -> None: ...
 
 @final
+class Model:
+    """A compiled model. Call it with an array for each input, in order or by name; new NumPy arrays are returned for the outputs,
+    unless arrays to write are passed behind the inputs, by name, or as `out`.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def inputs(self) -> tuple[Tensor, ...]: ...
+    @property
+    def outputs(self) -> tuple[Tensor, ...]: ...
+    def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any: ...
+
+@final
 class Found:
     @property
     def name(self) -> str: ...
@@ -35,18 +51,29 @@ class Found:
     def summary(self) -> str: ...
     def compile(self) -> Kernel: ...
 
+@final
+class FoundModel:
+    def compile(self) -> Model: ...
+
+def compile(
+    *,
+    source: Mapping[str, Any],
+    hear: Callable[[str, int, int, str], None],
+    threads: int | None,
+    isa: str | None,
+    strict_fp: bool,
+    work_dir: str | None,
+    intrin: Sequence[str],
+) -> Model | Kernel: ...
 def tune(
     *,
-    name: str,
-    text: str | None,
+    source: Mapping[str, Any],
     work_dir: str,
     hear: Callable[[str, int, int, str], None],
-    bind: Sequence[tuple[str, int]],
-    func: str | None,
-    trials: int,
+    trials: int | None,
     max_seconds: float | None,
     patience: float | None,
-    space: str,
+    space: str | None,
     strategy: str,
     seed: int,
     seed_from: Sequence[str],
@@ -58,7 +85,7 @@ def tune(
     check: bool,
     jobs: int | None,
     pin: bool,
-) -> tuple[list[Found], BaseException | None]: ...
+) -> tuple[list[Found], FoundModel | None, BaseException | None]: ...
 def build(
     *,
     found: Sequence[Found],

@@ -183,7 +183,7 @@ fn functions(args: &Args, global: &Global, console: Console) -> Result<Vec<expor
         let inputs = ModelInputs { shapes: &[], ..inputs };
         let read =
             |bind: &[(String, i64)]| Program::from_content(&name, bind, content.clone(), workload, weights, &inputs);
-        build_batch::check(batch, &told, args.func.as_deref(), &program::library(&args.graph.library)?, read)?;
+        build_batch::check(batch, &told, args.func.as_deref(), &args.graph.context()?, read)?;
     }
     let batch = batch.and_then(|batch| size_names.iter().position(|name| name == batch));
     for (i, (choice, sizes)) in choices.iter().zip(sizes).enumerate() {

@@ -172,9 +172,9 @@ pub enum Compiled {
     /// A function.
     Function {
         /// Its workload.
-        workload: Workload,
+        workload: Box<Workload>,
         /// The scheduled version.
-        func: Func,
+        func: Box<Func>,
         /// The setting to compile it in.
         setting: Setting,
     },
@@ -214,7 +214,7 @@ impl Request {
                 }
             };
             let func = best.map_or_else(|| workload.func().clone(), |best| best.schedule.func(0).clone());
-            return Ok(Compiled::Function { workload, func, setting });
+            return Ok(Compiled::Function { workload: Box::new(workload), func: Box::new(func), setting });
         };
         let name = graph.name.to_string();
         let cx = self.source.context()?;

@@ -145,14 +145,46 @@ enum { MOST = 19, M = 3, CANARY = 77 };
 
 static float x[MOST * M * 8], one[MOST * M * 16], out[MOST * M * 16 + 16];
 
-/* Computes `n` samples, and compares with those that were computed one by one. */
+/* What TVM-FFI passes. */
+typedef struct {
+    void *data;
+    int32_t device_type, device_id, ndim;
+    uint8_t code, bits;
+    uint16_t lanes;
+    int64_t *shape, *strides;
+    uint64_t byte_offset;
+} Tensor;
+
+typedef struct {
+    int32_t type_index, padding;
+    void *payload;
+} Any;
+
+int __tvm_ffi_main(void *self, const Any *args, int32_t n, Any *result);
+
+/* Calls through TVM-FFI with so many samples in the input and in the result. */
+static int packed(int64_t n, int64_t n_out) {
+    int64_t shapes[2][3] = {{0, M, 8}, {0, M, 16}};
+    Tensor in = {x, 1, 0, 3, 2, 32, 1, shapes[0], NULL, 0}, result = {out, 1, 0, 3, 2, 32, 1, shapes[1], NULL, 0};
+    Any args[2] = {{7, 0, NULL}, {7, 0, NULL}}, returned;
+    shapes[0][0] = n;
+    shapes[1][0] = n_out;
+    args[0].payload = &in;
+    args[1].payload = &result;
+    return __tvm_ffi_main(NULL, args, 2, &returned);
+}
+
+/* Computes `n` samples, and compares with those that were computed one by one. Without a workspace, a call takes memory itself; `x`
+   stands for a packed call. */
 static int check(int64_t n, void *workspace) {
     int64_t i, end = n * M * 16;
     int code;
     for (i = 0; i < MOST * M * 16 + 16; i++) {
         out[i] = CANARY;
     }
-    code = workspace ? net_main_ws(x, out, n, workspace) : net_main(x, out, n);
+    code = workspace == x       ? packed(n, n)
+           : workspace          ? net_main_ws(x, out, n, workspace)
+                                : net_main(x, out, n);
     for (i = 0; i < end; i++) {
         if (!(out[i] - one[i] < 1e-5f && one[i] - out[i] < 1e-5f)) {
             return 1;
@@ -179,7 +211,7 @@ int main(void) {
     for (n = 0; n <= MOST; n++) {
         char *memory = malloc(net_main_workspace_bytes(n) + 128);
         void *workspace = memory + (64 - (size_t)memory % 64);
-        if (check(n, NULL) || check(n, workspace)) {
+        if (check(n, NULL) || check(n, workspace) || check(n, x) || !packed(n, n + 1)) {
             return 2;
         }
         free(memory);

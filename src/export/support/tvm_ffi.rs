@@ -154,14 +154,26 @@ unsafe extern "C" fn tvmr_support_tvm_ffi(
     }
     let Some((function, (index, why))) = refused else { return -1 };
     let mut message = Message::new();
-    let kind = describe(&mut message, entry, function, index, &why);
+    let kind = describe(&mut message, entry, function, samples, index, &why);
     raise(entry, kind, &message)
 }
 
 /// Writes the message of a refused argument.
-fn describe(message: &mut Message, entry: &Entry, function: &Function, index: usize, why: &Refusal) -> &'static CStr {
+fn describe(
+    message: &mut Message,
+    entry: &Entry,
+    function: &Function,
+    samples: Option<i64>,
+    index: usize,
+    why: &Refusal,
+) -> &'static CStr {
     let Some(param) = function.params().get(index) else { return c"TypeError" };
-    let is_sized = (entry.n_functions > 1 || entry.batch != 0) && matches!(why, Refusal::Extent(_));
+    // The number of samples is that of the first argument; any would do.
+    let is_sized = match (why, samples) {
+        (Refusal::Extent(axis), Some(_)) => *axis != 0 && entry.n_sizes > 1,
+        (Refusal::Extent(_), None) => entry.n_functions > 1,
+        _ => false,
+    };
     message.text("Mismatched ");
     match why {
         Refusal::Type(_) => message.text("type"),
@@ -181,10 +193,7 @@ fn describe(message: &mut Message, entry: &Entry, function: &Function, index: us
         Refusal::Ndim => message.number(i64::from(param.ndim)),
         Refusal::Dtype => message.c_text(param.dtype),
         Refusal::Extent(_) if is_sized => message.text("one of the sizes ").c_text(entry.known_sizes),
-        Refusal::Extent(axis) => {
-            // SAFETY: the axis is one of the parameter's.
-            message.number(unsafe { *param.shape.wrapping_add(*axis) })
-        }
+        Refusal::Extent(axis) => message.number(extent_of(param, samples, *axis)),
         Refusal::Strides if param.strides.is_null() => message.text("a compact array"),
         Refusal::Strides => message.numbers(param.strides, param.ndim),
         Refusal::Range => message.text("a value of ").c_text(param.dtype),
