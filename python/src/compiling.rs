@@ -62,7 +62,7 @@ pub(crate) fn compile<'py>(
         })
     };
     let made = waiting::wait(py, &Interrupt::new(), |message: Message| message.pass_to(hear), work)?;
-    match made.map_err(|e: Error| errors::of_request(py, &e))? {
+    match made.map_err(|e: Error| errors::of_model(py, &e))? {
         Made::Model(model) => Ok(Bound::new(py, Model::new(*model))?.into_any()),
         Made::Kernel(kernel) => {
             let kernel = kernel.map_err(|e| errors::of_compiling(py, &e))?;

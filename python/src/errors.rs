@@ -38,6 +38,16 @@ pub(crate) fn of_request(py: Python<'_>, error: &Error) -> PyErr {
     }
 }
 
+/// The exception for a model that was not compiled: a kernel that does not compile is no failure of a search.
+pub(crate) fn of_model(py: Python<'_>, error: &Error) -> PyErr {
+    match error {
+        Error::Negative(text) => general(py, text.clone()),
+        Error::Usage(..) | Error::Input(_) | Error::Shown(..) | Error::Machine(..) | Error::Interrupted(..) => {
+            of_request(py, error)
+        }
+    }
+}
+
 /// The exception for a function that was not compiled.
 pub(crate) fn of_compiling(py: Python<'_>, error: &CallableError) -> PyErr {
     match error {

@@ -29,7 +29,7 @@ impl<'py> Given<'_, 'py> {
         errors::argument(self.py, format!("`{}` {why}", self.signature.name))
     }
 
-    /// The parameters as text, from the first one on or from that of the first output.
+    /// The names of some parameters, as text.
     fn names(&self, range: std::ops::Range<usize>) -> String {
         let names: Vec<String> = self.signature.params[range].iter().map(|p| format!("`{}`", p.name)).collect();
         names.join(", ")

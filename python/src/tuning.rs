@@ -117,7 +117,7 @@ impl FoundModel {
             compiling::callable(models::compile(source, lowered, name, context, setting, best)?, setting.threads)
         };
         let compiled = waiting::wait(py, &Interrupt::new(), |()| Ok(()), work)?;
-        Ok(Model::new(compiled.map_err(|e| errors::of_request(py, &e))?))
+        Ok(Model::new(compiled.map_err(|e| errors::of_model(py, &e))?))
     }
 }
 

@@ -1,6 +1,7 @@
 """`compile`: models over arrays, and models that `tune` has tuned."""
 
 import gc
+import multiprocessing
 import os
 import threading
 import warnings
@@ -232,6 +233,36 @@ def test_several_threads_call_a_model():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.mark.filterwarnings("ignore::tvmr.TuningWarning", "ignore::DeprecationWarning")
+def test_a_forked_process_calls_models_with_threads():
+    model = compiled(64, threads=2)
+    x, y, a = arrays(64)
+    model(x, y)
+    context = multiprocessing.get_context("fork")
+    receive, send = context.Pipe(duplex=False)
+    child = context.Process(target=lambda: send.send(np.allclose(model(x, y)[0], a, rtol=1e-5)))
+    child.start()
+    assert receive.poll(60) and receive.recv() is True
+    child.join(60)
+    assert child.exitcode == 0
+
+
+def test_a_model_that_fails_raises():
+    text = """
+@R.function
+def main(x: R.Tensor((4,), "int32"), y: R.Tensor((4,), "int32")):
+    with R.dataflow():
+        z = R.floor_divide(x, y)
+        R.output(z)
+    return z
+"""
+    model = tvmr.compile(text)
+    x = np.arange(4, dtype=np.int32)
+    assert (model(x * 6, x + 1) == x * 6 // (x + 1)).all()
+    with pytest.raises(tvmr.KernelError, match="`main` failed: .*division"):
+        model(x, x)
 
 
 def test_a_tuned_model_is_compiled_with_the_best_versions(tmp_path, onnx_file):

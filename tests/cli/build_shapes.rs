@@ -254,9 +254,7 @@ fn batches_go_with_other_sizes() {
     succeeds(&[&args[..], &["--bind", "m=3,5", "--bind", "n=1,4"]].concat());
     let program = dir.path().join("main.rs");
     let calls = r#"
-mod net;
-
-fn main() {
+mod net; fn main() {
     for m in [3usize, 5] {
         let x: Vec<f32> = (0..9 * m * 8).map(|i| (i % 13) as f32 - 6.0).collect();
         let (mut one, mut all) = (vec![0.0; 9 * m * 16], vec![0.0; 9 * m * 16]);
