@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares quantised ONNX models with ONNX Runtime, side by side: results and times on one thread.
 
-    python3 benches/peers/onnx_quantized.py TVMR [--seconds 30] [--rounds 15] [--measure 3] [CASE ...]
+    python3 benches/peers/onnx_quantized.py TVMR [CASE ...] [--seconds 30] [--rounds 15] [--measure 3] [--reference]
 
 A case is an operator by itself, or a network of the `onnx` package with random weights (`onnx_models.py`), which ONNX Runtime's tools
 quantise: `NAME:qdq` and `NAME:qoperator` with ranges from a few random images, `NAME:dynamic` without. Without cases, all operators and
