@@ -8,9 +8,8 @@ quantise: `NAME:qdq` and `NAME:qoperator` with ranges from a few random images, 
 SqueezeNet run. Each is tuned for so many seconds and built into a shared library, which Python loads. Then both run in turns, one call
 of each after the other; a row has the medians. `vs ORT` is the time of ONNX Runtime divided by ours: above 1 we are faster.
 
-`quanta` is the largest difference of results of bytes. `error` is max|a - b| / max|b| of floats, of ours and of ONNX Runtime's
-against an evaluation of the quantised network in `float64` by the package's reference (`onnx.reference`), where `--reference` asks for
-it; else against each other. It needs `onnx`, `onnxruntime` and `numpy` (benches/peers/README.md). The exit code is 1 if
+`quanta` is the largest difference of results of bytes, and `error` is max|a - b| / max|b| of floats. With `--reference` there are the
+errors of both against the evaluation by `onnx.reference`, which takes long. It needs `onnx`, `onnxruntime` and `numpy` (benches/peers/README.md). The exit code is 1 if
 bytes of an operator differ by more than 1.
 """
 
