@@ -437,7 +437,7 @@ def apply_trace(sch: tir.Schedule) -> None:
         );
         refused(
             r#"[[["GetSBlock",[],["C","main"],["b0"]],["Annotate",["b0","x y"],["k"],[]]],[]]"#,
-            "instruction 1 (`Annotate`): cannot read `x y`: unexpected token at the end of an expression",
+            "instruction 1 (`Annotate`): cannot read `x y`: expected the end of the expression, found `y`",
         );
         refused(
             r#"[[["GetSBlock",[],["C","main"],["b0"]],["Annotate",["b0","{\"root_index\":1}"],["k"],[]]],[]]"#,
