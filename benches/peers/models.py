@@ -4,9 +4,9 @@
     python3 benches/peers/models.py TVMR [--seconds 60] [--threads 1] [--rounds 9] [--shape NAME=1,3,640,640] MODEL ...
 
 A model is a path, or the name of one of the networks of the `onnx` package (`onnx_models.py` lists them), which get random weights.
-Each is tuned for so many seconds, into a database that `--work-dir` keeps. Then the three run in turns, one call of each after the
-other; a row has the medians. `vs best` is the time of the faster peer divided by ours: above 1 we are faster. `error` is
-max|a - b| / max|b| against ONNX Runtime.
+Each is tuned for so many seconds, into a database that `--work-dir` keeps. Then the three run in turns: each waits until the threads
+of the others sleep, then makes a call to warm up and three that count; a row has the medians. `vs best` is the time of the faster peer
+divided by ours: above 1 we are faster. `error` is max|a - b| / max|b| against ONNX Runtime.
 
 tvmr is called as its users call it: the model is built into a shared library with its weights, which Python loads. The same process
 calls all three. It needs `onnx`, `onnxruntime`, `openvino` and `numpy` (benches/peers/README.md).
@@ -15,6 +15,7 @@ calls all three. It needs `onnx`, `onnxruntime`, `openvino` and `numpy` (benches
 import argparse
 import importlib.util
 import math
+import os
 import pathlib
 import statistics
 import subprocess
@@ -27,6 +28,10 @@ import onnx
 import onnxruntime
 from onnx_models import LIGHT, with_random_weights
 from onnx_nodes import identifier
+
+
+# Seconds for the threads of the other libraries to fall asleep.
+PAUSE = 0.05
 
 
 def arrays_of(model, shapes):
@@ -103,13 +108,15 @@ def loaded(make):
 
 def compare(args, path, directory):
     """Prints the row of a model, and returns the times of the faster peer and of tvmr."""
+    cores = os.sched_getaffinity(0)
     model = onnx.load(path)
     shapes = {name: [int(n) for n in extents.split(",")] for name, extents in (s.split("=") for s in args.shape)}
     arrays = arrays_of(model, shapes)
     given = [f"--shape={identifier(name)}={','.join(map(str, a.shape))}" for name, a in arrays.items()]
     common = [path, *given, "--threads", str(args.threads), "--work-dir", args.work_dir or directory]
     start = time.perf_counter()
-    tuned = subprocess.run([args.tvmr, "tune", *common, "--max-seconds", str(args.seconds), "--format", "json"],
+    limits = ["--max-seconds", str(args.seconds), "--trials", "100000"]
+    tuned = subprocess.run([args.tvmr, "tune", *common, *limits, "--format", "json"],
                            capture_output=True, text=True)
     spent = time.perf_counter() - start
     if tuned.returncode != 0:
@@ -121,6 +128,8 @@ def compare(args, path, directory):
     theirs, load_theirs = loaded(lambda: OnnxRuntime(path, arrays, args.threads))
     expected = theirs()
     vino, _ = loaded(lambda: OpenVino(path, arrays, args.threads))
+    # OpenVINO may leave the calling thread on one core, where threads started by it would stay.
+    os.sched_setaffinity(0, cores)
     ours, load_ours = loaded(lambda: Tvmr(module, arrays, expected))
     if args.threads > 1:
         ours.module.set_num_threads(args.threads)
@@ -129,7 +138,10 @@ def compare(args, path, directory):
     deadline = time.perf_counter() + args.measure
     while len(times[0]) < args.rounds or time.perf_counter() < deadline and len(times[0]) < 1000:
         for call, list_ in zip((ours, theirs, vino), times):
-            list_.append(seconds(call))
+            # Threads of the others go on spinning for a while, and the first call finds their data in the caches.
+            time.sleep(PAUSE)
+            call()
+            list_.extend(seconds(call) for _ in range(3))
     us, ort, ov = (statistics.median(t) for t in times)
     faster = min(ort, ov)
     print(f"{path.stem:24} {us * 1e3:9.3f} {ort * 1e3:9.3f} {ov * 1e3:9.3f} {faster / us:8.2f} {error:8.1e} {spent:7.0f} "
