@@ -1,7 +1,9 @@
 //! The pool of threads of a shared library, off until `NAME_set_num_threads` asks for it.
 //!
 //! Waiting workers spin for a while before they sleep, so that a loop begins within a microsecond. The caller takes the parts
-//! of workers that have not come, and waits only for those that have joined. The state word holds:
+//! of workers that have not come, and waits only for those that have joined. A worker that the system wakes on the core of the
+//! caller, which works on, moves to another one: else they would share the core until the system balances its load, some
+//! milliseconds later. The state word holds:
 //!
 //! ```text
 //! | number of the loop (32) | open (1) | joined (31) |
@@ -18,6 +20,9 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64,
 unsafe extern "C" {
     fn aligned_alloc(align: usize, size: usize) -> *mut u8;
     fn getpid() -> i32;
+    fn sched_getaffinity(thread: i32, size: usize, cores: *mut u64) -> i32;
+    fn sched_getcpu() -> i32;
+    fn sched_setaffinity(thread: i32, size: usize, cores: *const u64) -> i32;
     fn sched_yield() -> i32;
     fn pthread_create(
         thread: *mut usize,
@@ -61,6 +66,8 @@ struct Pool {
     /// Whether a loop is running.
     busy: AtomicBool,
     sleepers: AtomicU32,
+    /// The core of the caller when it last woke workers.
+    caller_core: AtomicI32,
     /// Changes with every loop; sleeping workers wait for that.
     bell: AtomicU32,
     /// Threads that were started.
@@ -112,6 +119,8 @@ unsafe extern "C" fn parallel_for(ctx: *mut u8, n_workers: i32, body: WorkerFn, 
     let number = pool.state.0.load(Relaxed) & !(OPEN | JOINED);
     pool.state.0.store(number.wrapping_add(NUMBER) | OPEN, SeqCst);
     if pool.sleepers.load(SeqCst) > 0 {
+        // SAFETY: has no preconditions.
+        pool.caller_core.store(unsafe { sched_getcpu() }, Relaxed);
         pool.bell.fetch_add(1, SeqCst);
         // SAFETY: wakes whoever waits for this word.
         unsafe { syscall(FUTEX, &raw const pool.bell, FUTEX_WAKE_PRIVATE, i32::MAX, null::<u8>(), null::<u8>(), 0) };
@@ -209,6 +218,32 @@ unsafe extern "C" fn serve(pool: *mut u8) -> *mut u8 {
             unsafe { syscall(FUTEX, &raw const pool.bell, FUTEX_WAIT_PRIVATE, bell, null::<u8>(), null::<u8>(), 0) };
         }
         pool.sleepers.fetch_sub(1, SeqCst);
+        leave(pool.caller_core.load(Relaxed));
         spins = 0;
+    }
+}
+
+/// Moves this thread to another core, if it is on this one and may run elsewhere. It may return later.
+fn leave(core: i32) {
+    // SAFETY: has no preconditions.
+    if unsafe { sched_getcpu() } != core {
+        return;
+    }
+    let mut cores = [0u64; MOST_THREADS as usize / 64];
+    let size = size_of_val(&cores);
+    // SAFETY: the mask has that many bytes.
+    if unsafe { sched_getaffinity(0, size, cores.as_mut_ptr()) } < 0 {
+        return;
+    }
+    let allowed = cores;
+    let Some(word) = usize::try_from(core / 64).ok().and_then(|word| cores.get_mut(word)) else { return };
+    *word &= !(1 << (core % 64));
+    if cores.iter().all(|&word| word == 0) {
+        return;
+    }
+    // SAFETY: both masks have that many bytes.
+    unsafe {
+        sched_setaffinity(0, size, cores.as_ptr());
+        sched_setaffinity(0, size, allowed.as_ptr());
     }
 }
