@@ -83,16 +83,19 @@ impl Rule for MergeAxes {
 
 /// What is merged in a block.
 struct Plan {
-    /// The axes of results, by position among the iteration variables.
-    results: Option<Results>,
     /// The index map of the block.
     map: Lambda,
+    /// Where results are merged that are not a parameter.
+    between: Option<Between>,
 }
 
-/// Merged axes of results.
-struct Results {
-    /// Where the result is not a parameter: its new indices, by the old ones, and the index map of its consumer.
-    between: Option<(usize, Vec<LambdaExpr>, Lambda)>,
+/// A result that only the consumer reads, whose axes are merged.
+struct Between {
+    n_dims: usize,
+    /// The new indices of the result, by the old ones.
+    indices: Vec<LambdaExpr>,
+    /// The index map of the consumer.
+    map: Lambda,
 }
 
 impl Plan {
@@ -103,27 +106,21 @@ impl Plan {
             // The consumer of a reduction is merged together with it.
             return None;
         }
-        let reductions = axes.reductions();
+        let mut runs = axes.reductions();
         let results = axes.results();
-        let runs: Vec<Vec<usize>> =
-            reductions.into_iter().chain(results.as_ref().map(|(run, _)| run.clone())).collect();
-        if runs.is_empty() {
-            return None;
-        }
-        Some(Plan { map: axes.map(&runs), results: results.map(|(_, results)| results) })
+        let between = results.and_then(|(run, between)| {
+            runs.push(run);
+            between
+        });
+        (!runs.is_empty()).then(|| Plan { map: axes.map(&runs), between })
     }
 
     fn carry_out(&self, sch: &mut Schedule, block: Rv) -> Result<(), ScheduleError> {
-        let between = self.results.as_ref().and_then(|r| r.between.as_ref());
-        let consumer = match between {
-            Some((n_dims, indices, map)) => {
-                sch.lay_out_written(block, *n_dims, indices.clone())?;
-                sch.get_consumers(block)?.first().copied().map(|consumer| (consumer, map))
-            }
-            None => None,
-        };
+        let Some(between) = &self.between else { return sch.transform_block_layout(block, self.map.clone()) };
+        sch.lay_out_written(block, between.n_dims, between.indices.clone())?;
+        let consumers = sch.get_consumers(block)?;
         sch.transform_block_layout(block, self.map.clone())?;
-        consumer.map_or(Ok(()), |(consumer, map)| sch.transform_block_layout(consumer, map.clone()))
+        consumers.iter().try_for_each(|&one| sch.transform_block_layout(one, between.map.clone()))
     }
 }
 
@@ -166,14 +163,15 @@ impl<'a> Axes<'a> {
         runs
     }
 
-    /// The longest run of axes of results that ends at the innermost dimension of the result and can be merged.
-    fn results(&self) -> Option<(Vec<usize>, Results)> {
+    /// The longest run of axes of results that ends at the innermost dimension of the result and can be merged, with what
+    /// that changes outside the block.
+    fn results(&self) -> Option<(Vec<usize>, Option<Between>)> {
         let axes: Vec<usize> = self.positions(IterKind::Spatial).collect();
         (0..axes.len().checked_sub(1)?)
             .find_map(|start| Some((axes[start..].to_vec(), self.results_of(&axes[start..])?)))
     }
 
-    fn results_of(&self, run: &[usize]) -> Option<Results> {
+    fn results_of(&self, run: &[usize]) -> Option<Option<Between>> {
         if !self.are_one(run) {
             return None;
         }
@@ -189,7 +187,7 @@ impl<'a> Axes<'a> {
             return None;
         }
         if !func.block(func.root).allocs.contains(&write.buffer) {
-            return Some(Results { between: None });
+            return Some(None);
         }
         let scope = func.block_above(self.block.stmt()).unwrap_or(func.root);
         let consumer = Scope::of(func, scope).only_consumer(func, self.block).filter(|&one| is_spatial(func, one))?;
@@ -205,7 +203,7 @@ impl<'a> Axes<'a> {
         let extents: Vec<i64> = run.iter().map(|&a| self.all[a].2).collect();
         let outer = (0..dims.start).map(LambdaExpr::Param);
         let indices = outer.chain([merged(&dims.collect::<Vec<_>>(), &extents)]).collect();
-        Some(Results { between: Some((n_dims, indices, theirs.map(&[their_run]))) })
+        Some(Some(Between { n_dims, indices, map: theirs.map(&[their_run]) }))
     }
 
     /// The index map that merges runs of axes. Reduction axes of one iteration are left out.
@@ -235,13 +233,19 @@ impl<'a> Axes<'a> {
 
     fn expr_fits(&self, run: &[usize], e: ExprId) -> bool {
         let arena = &self.func.arena;
-        let fits = |e: ExprId| self.expr_fits(run, e);
         match arena.expr(e) {
             Expr::Load(buffer, indices) => self.indices_fit(run, buffer, indices),
-            Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => fits(a) && fits(b),
-            Expr::Not(a) | Expr::Cast(a) => fits(a),
-            Expr::Select(a, b, c) | Expr::IfThenElse(a, b, c) => fits(a) && fits(b) && fits(c),
-            Expr::Call(_, args) => arena.list(args).iter().all(|&a| fits(a)),
+            Expr::Binary(..)
+            | Expr::Compare(..)
+            | Expr::Not(_)
+            | Expr::Cast(_)
+            | Expr::Select(..)
+            | Expr::IfThenElse(..)
+            | Expr::Call(..) => {
+                let mut fits = true;
+                arena.for_each_child(e, |child| fits = fits && self.expr_fits(run, child));
+                fits
+            }
             _ => !self.uses(run, e),
         }
     }

@@ -82,7 +82,8 @@ const VECTORS: i64 = 4;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Along {
     Reduction,
-    Results,
+    /// The results, with the position of the axis among the iteration variables.
+    Results(usize),
 }
 
 impl Rule for TupleLanes {
@@ -108,7 +109,7 @@ impl Rule for TupleLanes {
                 let factor = (1..=2 * lanes).rev().find(|f| n % f == 0).unwrap_or(1);
                 partial(&mut wide.sch, index, block, most, [n / factor, factor])
             }
-            Along::Results => results_innermost(&mut wide.sch, block, index, id, most),
+            Along::Results(axis) => innermost(&mut wide.sch, block, (index, id), axis, most),
         };
         // What a primitive refuses, such as an unknown combiner, leaves the unchanged sketch.
         Ok(done.is_ok().then_some(wide).into_iter().chain([draft]).collect())
@@ -136,7 +137,7 @@ fn along(func: &Func, block: BlockId) -> Option<Along> {
     let results = last(IterKind::Spatial);
     match contiguous(reduction) {
         true => Some(Along::Reduction),
-        false => results.filter(|&axis| contiguous(axis)).map(|_| Along::Results),
+        false => results.filter(|&axis| contiguous(axis)).map(Along::Results),
     }
 }
 
@@ -164,26 +165,26 @@ fn partial(sch: &mut Schedule, index: usize, block: Rv, most: i64, factors: [i64
     }
 }
 
-/// The innermost axis of the results goes innermost, in pieces of `most`.
-fn results_innermost(sch: &mut Schedule, block: Rv, index: usize, id: BlockId, most: i64) -> Result<(), ScheduleError> {
+/// An axis of the results goes innermost, in pieces of `most`.
+fn innermost(
+    sch: &mut Schedule,
+    block: Rv,
+    (index, id): (usize, BlockId),
+    axis: usize,
+    most: i64,
+) -> Result<(), ScheduleError> {
+    let iters = &sch.func(index).block(id).iters;
+    let kinds: Vec<IterKind> = iters.iter().map(|i| i.kind).collect();
+    let extent = sch.func(index).arena.as_int(iters[axis].extent);
     let loops = sch.get_loops(block)?;
-    let func = sch.func(index);
-    let iters: Vec<(IterKind, i64)> =
-        func.block(id).iters.iter().map(|i| (i.kind, func.arena.as_int(i.extent).unwrap_or(1))).collect();
-    let Some(last) = iters.iter().rposition(|&(kind, n)| kind == IterKind::Spatial && n > 1) else { return Ok(()) };
-    let (mut outer, inner) = match iters[last].1 > most {
-        true => {
-            let parts = sch.split(loops[last], vec![Arg::None, most.into()])?;
-            (vec![parts[0]], parts[1])
-        }
-        false => (Vec::new(), loops[last]),
+    let (outer, inner) = if extent.is_some_and(|n| n > most) {
+        let parts = sch.split(loops[axis], vec![Arg::None, most.into()])?;
+        (Some(parts[0]), parts[1])
+    } else {
+        (None, loops[axis])
     };
-    let of = |kind: IterKind| -> Vec<Rv> {
-        (0..loops.len()).filter(|&i| i != last && iters[i].0 == kind).map(|i| loops[i]).collect()
-    };
-    let mut order = of(IterKind::Spatial);
-    order.append(&mut outer);
-    order.extend(of(IterKind::Reduce));
-    order.push(inner);
+    let of = |kind: IterKind| (0..loops.len()).filter(|&i| i != axis && kinds[i] == kind).map(|i| loops[i]).collect();
+    let [mut order, reductions]: [Vec<Rv>; 2] = [IterKind::Spatial, IterKind::Reduce].map(of);
+    order.extend(outer.into_iter().chain(reductions).chain([inner]));
     sch.reorder(&order)
 }
