@@ -91,8 +91,14 @@ impl Facts {
 
     /// The range of an index, given the current facts.
     pub(super) fn range_of(&self, arena: &Arena, ranges: &mut Ranges, index: ExprId) -> Range {
-        let sum = Affine::of(arena, index);
-        let mut range = ranges.of_affine(arena, &sum);
+        self.range_of_sum(arena, ranges, &Affine::of(arena, index))
+    }
+
+    fn range_of_sum(&self, arena: &Arena, ranges: &mut Ranges, sum: &Affine) -> Range {
+        let mut range = ranges.of_affine(arena, sum);
+        if self.facts.is_empty() {
+            return range;
+        }
         for fact in &self.facts {
             let (plain, mirrored) = (sum.minus(&fact.sum), sum.minus(&Affine::default().minus(&fact.sum)));
             // A fact helps if it removes terms.
@@ -103,7 +109,28 @@ impl Facts {
                 range = range.intersect(ranges.of_affine(arena, &mirrored).plus(fact.range.times(-1)));
             }
         }
-        range
+        // The facts about `x` also limit `x // 28`.
+        let mut by_term = Range::point(sum.constant);
+        let mut has_quotient = false;
+        for &(atom, c) in &sum.terms {
+            let of_atom = match self.range_of_quotient(arena, ranges, atom) {
+                Some(quotient) => {
+                    has_quotient = true;
+                    quotient
+                }
+                None => ranges.of(arena, atom),
+            };
+            by_term = by_term.plus(of_atom.times(c));
+        }
+        if has_quotient { range.intersect(by_term) } else { range }
+    }
+
+    /// The range of `x // c` with a positive constant `c`, given the facts about `x`; `None` for other expressions.
+    fn range_of_quotient(&self, arena: &Arena, ranges: &mut Ranges, e: ExprId) -> Option<Range> {
+        let Expr::Binary(BinOp::FloorDiv, x, c) = arena.expr(e) else { return None };
+        let c = arena.as_int(c).filter(|&c| c > 0)?;
+        let range = self.range_of(arena, ranges, x).known()?;
+        Some(Range { lo: range.lo.div_euclid(c), hi: range.hi.div_euclid(c) })
     }
 
     /// The condition `0 <= index < extent`, without the parts that follow from the current facts.

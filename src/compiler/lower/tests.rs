@@ -367,3 +367,23 @@ def main(A: T.Buffer((16, 4), \"float32\")):
     assert!(!plain.contains("hint unroll 16"), "{plain}");
     assert_eq!(lowered("T.attr(0, \"pragma_unroll_explicit\", 1)", ""), plain);
 }
+
+#[test]
+fn a_limit_of_a_fused_index_limits_its_quotient() {
+    // Rows of 28 as one axis of 784, in tiles of 32 with a remainder, whose loops are fused with others.
+    let text = "@T.prim_func
+def main(A: T.Buffer((3, 28, 28), \"float32\"), B: T.Buffer((2, 784), \"float32\")):
+    for f in range(50):
+        for x in range(32):
+            with T.block(\"B\"):
+                v0 = T.axis.spatial(2, f // 25)
+                v1 = T.axis.spatial(784, f % 25 * 32 + x)
+                T.where(f % 25 * 32 + x < 784)
+                B[v0, v1] = A[v0, v1 // 28, v1 % 28]
+";
+    let kernel = check(&module(text).funcs[0]);
+    assert!(!print(&kernel).contains("// 28 < 28"), "{}", print(&kernel));
+    // A limit that is too high for the rows limits nothing.
+    let beyond = print(&lower(&module(&text.replace("784", "800")).funcs[0]).expect("lowers"));
+    assert!(beyond.contains("// 28 < 28"), "{beyond}");
+}
