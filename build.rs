@@ -8,6 +8,7 @@ use std::{env, error::Error, fs};
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=src/export/support");
+    println!("cargo::rerun-if-changed=src/compiler/codegen/runtime/chunks.rs");
     println!("cargo::rerun-if-changed=src/compiler/codegen/runtime/math.rs");
     println!("cargo::rerun-if-changed=src/export/abi.rs");
     println!("cargo::rerun-if-changed=src/export/ffi_abi.rs");
@@ -43,6 +44,7 @@ fn compile(root: &Path, out: &Path, object: &Path) -> Result<(), Box<dyn Error>>
     }
     // Files that tvmr itself has as modules too.
     for (file, module) in [
+        ("src/compiler/codegen/runtime/chunks.rs", "chunks.rs"),
         ("src/compiler/codegen/runtime/math.rs", "math.rs"),
         ("src/export/abi.rs", "abi.rs"),
         ("src/export/ffi_abi.rs", "ffi_abi.rs"),

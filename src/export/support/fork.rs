@@ -1,24 +1,20 @@
 //! Parallel loops: the hook of a library, and the chunks that its workers take.
 
 use crate::abi::{BodyFn, Frame, Library, ParallelFor, Team};
+use crate::chunks::Chunks;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicI64, AtomicU32, fence};
+use core::sync::atomic::{AtomicU32, fence};
 
 /// Status of a kernel whose hook failed; the code generator uses 0 to 2 and numbers from 256 on.
 pub(crate) const HOOK_FAILED: u32 = 3;
-
-/// Number of chunks that each worker should get, if the grain allows.
-const CHUNKS_PER_WORKER: i64 = 4;
 
 /// A loop that is running.
 struct Loop {
     frame: *const Frame,
     body: BodyFn,
     env: *const u8,
-    extent: i64,
-    chunk: i64,
     n_workers: i32,
-    next: AtomicI64,
+    chunks: Chunks,
     /// First status that is not 0.
     status: AtomicU32,
 }
@@ -39,23 +35,13 @@ pub(crate) unsafe extern "C" fn fork(
         return if extent > 0 { unsafe { body(frame, env, 0, extent, 0) } } else { 0 };
     };
     let n_workers = team.n_workers;
-    let share = extent.checked_div(i64::from(n_workers).wrapping_mul(CHUNKS_PER_WORKER)).unwrap_or(1);
-    let chunk = share.max(grain);
-    let current = Loop {
-        frame,
-        body,
-        env,
-        extent,
-        chunk,
-        n_workers,
-        next: AtomicI64::new(0),
-        status: AtomicU32::new(0),
-    };
+    let chunks = Chunks::new(extent, grain, i64::from(n_workers));
+    let current = Loop { frame, body, env, n_workers, chunks, status: AtomicU32::new(0) };
     let env = (&raw const current).cast_mut().cast();
     // SAFETY: the hook calls `work` with this loop, which lives until the hook returns.
     let result = unsafe { parallel_for(team.ctx, n_workers, work, env) };
     match current.status.load(Acquire) {
-        0 if result != 0 || current.next.load(Acquire) < extent => HOOK_FAILED,
+        0 if result != 0 || !current.chunks.are_taken() => HOOK_FAILED,
         status => status,
     }
 }
@@ -68,20 +54,16 @@ unsafe extern "C" fn work(env: *mut u8, worker: i32) -> i32 {
         current.status.store(HOOK_FAILED, Release);
         return 1;
     }
-    loop {
-        let begin = current.next.fetch_add(current.chunk, AcqRel);
-        if begin >= current.extent {
-            return 0;
-        }
-        let end = begin.wrapping_add(current.chunk).min(current.extent);
+    while let Some((begin, end)) = current.chunks.take(i64::from(worker)) {
         // SAFETY: compiled code made body and environment for this frame, and the worker's number has scratch.
         let status = unsafe { (current.body)(current.frame, current.env, begin, end, i64::from(worker)) };
         if status != 0 {
             let _ = current.status.compare_exchange(0, status, AcqRel, Relaxed);
-            current.next.store(current.extent, Release);
+            current.chunks.stop();
             return 1;
         }
     }
+    0
 }
 
 /// Sets the hook of a library.

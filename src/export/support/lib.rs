@@ -8,6 +8,7 @@
 
 mod abi;
 mod call;
+mod chunks;
 mod cpu;
 #[expect(dead_code, reason = "callers of other libraries use all of it")]
 mod ffi_abi;

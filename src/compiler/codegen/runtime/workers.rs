@@ -2,8 +2,7 @@
 //!
 //! Forking must take about a microsecond, so waiting workers spin for a while before they sleep, and a loop never waits
 //! for a worker that has not noticed it: the caller takes chunks like any worker, closes the loop when none are left,
-//! and waits only for workers that joined. Chunks come from a shared counter, several per thread, so that a slow or
-//! late thread delays the end by at most one chunk.
+//! and waits only for workers that joined ([`Chunks`]).
 //!
 //! The state word holds the loop's number (high half), whether workers may still join, and how many have joined:
 //!
@@ -11,14 +10,18 @@
 //! | number of the loop (32) | open (1) | joined (31) |
 //! ```
 //!
+//! A worker that the system wakes on the core of the caller, which works on, moves to another one: else they would share the
+//! core until the system balances its load, some milliseconds later.
+//!
 //! The description of the loop is written only while the word is closed and nobody has joined, and is read only by
 //! workers that joined.
 
 #![expect(clippy::disallowed_methods, reason = "workers wait awake for a limited time")]
 
+use super::chunks::Chunks;
 use super::frame::{BodyFn, Frame};
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -29,9 +32,6 @@ const SPIN: Duration = Duration::from_micros(50);
 
 /// Number of spins between two looks at the clock.
 const SPINS_PER_LOOK: u32 = 64;
-
-/// Number of chunks that each thread should get, if the grain allows.
-const CHUNKS_PER_THREAD: i64 = 4;
 
 const OPEN: u64 = 1 << 31;
 const JOINED: u64 = OPEN - 1;
@@ -62,8 +62,7 @@ struct Loop {
     frame: *const Frame,
     body: BodyFn,
     env: *const u8,
-    extent: i64,
-    chunk: i64,
+    chunks: *const Chunks,
 }
 
 /// Aligns a frequently written value to cache lines of its own.
@@ -72,7 +71,6 @@ struct Apart<T>(T);
 
 struct Shared {
     state: Apart<AtomicU64>,
-    next: Apart<AtomicI64>,
     /// The first non-zero status that a chunk returned.
     status: AtomicU32,
     /// The current loop; see the module's documentation for who may access it when.
@@ -80,6 +78,8 @@ struct Shared {
     /// Whether a loop is running.
     busy: AtomicBool,
     sleepers: AtomicU32,
+    /// The core of the caller when it last woke workers.
+    caller_core: AtomicUsize,
     quit: AtomicBool,
     lock: Mutex<()>,
     wake: Condvar,
@@ -100,11 +100,11 @@ impl Workers {
     pub fn new(threads: usize, pinning: &Pinning) -> std::io::Result<Workers> {
         let shared = Arc::new(Shared {
             state: Apart(AtomicU64::new(0)),
-            next: Apart(AtomicI64::new(0)),
             status: AtomicU32::new(0),
             current: UnsafeCell::new(None),
             busy: AtomicBool::new(false),
             sleepers: AtomicU32::new(0),
+            caller_core: AtomicUsize::new(usize::MAX),
             quit: AtomicBool::new(false),
             lock: Mutex::new(()),
             wake: Condvar::new(),
@@ -155,15 +155,15 @@ impl Workers {
             // SAFETY: as promised by the caller; worker 0 is the caller's own.
             return if extent > 0 { unsafe { body(frame, env, 0, extent, 0) } } else { 0 };
         }
-        let share = extent / (self.threads() as i64 * CHUNKS_PER_THREAD);
-        let current = Loop { frame, body, env, extent, chunk: share.max(grain) };
+        let chunks = Chunks::new(extent, grain, self.threads() as i64);
+        let current = Loop { frame, body, env, chunks: &raw const chunks };
         // SAFETY: this thread holds `busy`, and the last owner closed the word and waited until nobody was joined.
         unsafe { *shared.current.get() = Some(current) };
-        shared.next.0.store(0, Relaxed);
         shared.status.store(0, Relaxed);
         let number = shared.state.0.load(Relaxed) & !(OPEN | JOINED);
         shared.state.0.store(number.wrapping_add(NUMBER) | OPEN, SeqCst);
         if shared.sleepers.load(SeqCst) > 0 {
+            shared.caller_core.store(current_core().unwrap_or(usize::MAX), Relaxed);
             let _guard = shared.lock.lock().unwrap_or_else(|e| e.into_inner());
             shared.wake.notify_all();
         }
@@ -206,19 +206,15 @@ impl Drop for Workers {
 impl Shared {
     /// Takes chunks until none are left.
     fn work(&self, current: &Loop, worker: i64) {
-        loop {
-            let begin = self.next.0.fetch_add(current.chunk, Relaxed);
-            if begin >= current.extent {
-                return;
-            }
-            let end = (begin + current.chunk).min(current.extent);
+        // SAFETY: the caller of `run` has the chunks, and waits for this worker.
+        let chunks = unsafe { &*current.chunks };
+        while let Some((begin, end)) = chunks.take(worker) {
             // SAFETY: promised by the caller of `run`, who has not returned: it waits for this worker.
             let status = unsafe { (current.body)(current.frame, current.env, begin, end, worker) };
             if status != 0 {
                 // The first failure counts; the rest of the loop need not run.
                 let _ = self.status.compare_exchange(0, status, AcqRel, Relaxed);
-                self.next.0.store(current.extent, Relaxed);
-                return;
+                chunks.stop();
             }
         }
     }
@@ -262,6 +258,7 @@ impl Shared {
             drop(self.wake.wait(guard).unwrap_or_else(|e| e.into_inner()));
         }
         self.sleepers.fetch_sub(1, SeqCst);
+        leave(self.caller_core.load(Relaxed));
         None
     }
 }
@@ -280,6 +277,45 @@ pub(crate) unsafe extern "C" fn fork(
     // SAFETY: compiled code passes on the frame it was given, whose `workers` outlives the call.
     unsafe { (*(*frame).workers).run(frame, body, env, extent, grain) }
 }
+
+/// The core that the calling thread runs on.
+#[cfg(target_os = "linux")]
+fn current_core() -> Option<usize> {
+    // SAFETY: has no preconditions.
+    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
+/// Moves the calling thread to another core, if it is on this one and may run elsewhere. It may return later.
+#[cfg(target_os = "linux")]
+fn leave(core: usize) {
+    const SIZE: usize = size_of::<libc::cpu_set_t>();
+    if current_core() != Some(core) || core >= 8 * SIZE {
+        return;
+    }
+    // SAFETY: the sets are plain bits, each call gets their size, and `core` is one of the bits.
+    unsafe {
+        let mut allowed: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, SIZE, &mut allowed) != 0 {
+            return;
+        }
+        let mut others = allowed;
+        libc::CPU_CLR(core, &mut others);
+        if libc::CPU_COUNT(&others) > 0 {
+            libc::sched_setaffinity(0, SIZE, &others);
+            libc::sched_setaffinity(0, SIZE, &allowed);
+        }
+    }
+}
+
+/// Not known on this system.
+#[cfg(not(target_os = "linux"))]
+fn current_core() -> Option<usize> {
+    None
+}
+
+/// Does nothing: pinning is not supported on this system.
+#[cfg(not(target_os = "linux"))]
+fn leave(_core: usize) {}
 
 /// Pins the calling thread to a core; a failure is ignored, since this only improves performance.
 #[cfg(target_os = "linux")]
