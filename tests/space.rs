@@ -174,3 +174,38 @@ fn cores(target: &str) -> usize {
     let digits: String = digits.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
     digits.parse().expect("the target says its number of cores")
 }
+
+/// A convolution of `channels` to 32 channels on 14 x 14 elements, whose columns are the channels: its result is copied.
+fn convolution(channels: usize) -> Module {
+    let text = format!(
+        "@T.prim_func
+def main(X: T.Buffer(({channels}, 16, 16)), W: T.Buffer((32, {channels}, 3, 3)), Y: T.Buffer((32, 14, 14))):
+    T.func_attr({{\"layout_free_buffers\": [1]}})
+    for o, h, w, c, p, q in T.grid(32, 14, 14, {channels}, 3, 3):
+        with T.sblock(\"Y\"):
+            vo, vh, vw, vc, vp, vq = T.axis.remap(\"SSSRRR\", [o, h, w, c, p, q])
+            with T.init():
+                Y[vo, vh, vw] = 0.0
+            Y[vo, vh, vw] = Y[vo, vh, vw] + X[vc, vh + vp, vw + vq] * W[vo, vc, vp, vq]
+"
+    );
+    parse(&text, "convolution.tir")
+}
+
+#[test]
+fn a_result_that_is_copied_is_summed_in_pieces_if_panels_exceed_the_nearest_cache() {
+    let target = Target::native().target;
+    for (channels, pieces) in [(8, false), (1024, true)] {
+        let module = convolution(channels);
+        let rules = Rules::auto(Core::new(&target, target.best_isa(), 1));
+        let space = generate(&module, 0, rules, &tvmr::stop::StopFlag::new()).expect("a space");
+        let base = Schedule::new(&module, 0);
+        // In a program with pieces, the loop over them is outside that over rows.
+        let split: BTreeSet<bool> = (0..64)
+            .filter_map(|i| space.sample(&base, stream(1, i)).ok())
+            .map(|(sch, _)| script::print_module(&sch.module(), script::Dialect::Current).contains("c_0, h, "))
+            .collect();
+        assert_eq!(split.contains(&true), pieces, "{channels} channels");
+        assert!(split.contains(&false), "{channels} channels");
+    }
+}

@@ -111,14 +111,17 @@ impl TileShape {
     }
 }
 
-/// Candidate lengths of the pieces of a strip-mined reduction: divisors of its extent, and the extent itself.
-pub(crate) fn reduction_choices(extent: i64) -> Vec<i64> {
-    (SHORTEST_REDUCTION..=LONGEST_REDUCTION.min(extent - 1)).filter(|n| extent % n == 0).chain([extent]).collect()
+/// Candidate lengths of the pieces of a strip-mined reduction axis: divisors of its extent, and the extent itself. Each
+/// iteration takes `steps`, those of the other reduction axes.
+pub(crate) fn reduction_choices(extent: i64, steps: i64) -> Vec<i64> {
+    let (shortest, longest) = ((SHORTEST_REDUCTION + steps - 1) / steps, LONGEST_REDUCTION / steps);
+    (shortest..=longest.min(extent - 1)).filter(|n| extent % n == 0).chain([extent]).collect()
 }
 
-/// Minimum length: below it, loading and storing the tile of results costs more than a near panel saves.
+/// Minimum number of steps of a piece: below it, loading and storing the tile of results costs more than a near panel
+/// saves.
 const SHORTEST_REDUCTION: i64 = 64;
-/// Maximum length: a panel of this many steps fills the second-level cache.
+/// Maximum number of steps: a panel of this many fills the second-level cache.
 const LONGEST_REDUCTION: i64 = 2048;
 
 #[cfg(test)]
@@ -156,8 +159,9 @@ mod tests {
 
     #[test]
     fn pieces_of_a_reduction_divide_it() {
-        assert_eq!(reduction_choices(1024), [64, 128, 256, 512, 1024]);
-        assert_eq!(reduction_choices(93), [93]);
-        assert_eq!(reduction_choices(64), [64]);
+        assert_eq!(reduction_choices(1024, 1), [64, 128, 256, 512, 1024]);
+        assert_eq!(reduction_choices(93, 1), [93]);
+        assert_eq!(reduction_choices(64, 1), [64]);
+        assert_eq!(reduction_choices(256, 9), [8, 16, 32, 64, 128, 256]);
     }
 }

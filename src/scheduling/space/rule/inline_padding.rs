@@ -24,11 +24,12 @@
 //!
 //! @T.prim_func
 //! def after(X: T.Buffer((64, 56)), W: T.Buffer((3, 8, 64)), Y: T.Buffer((8, 56))):
-//!     for w_0, o_0, c, r, o_1, w_1 in T.grid(1, 2, 64, 3, 4, 56):
+//!     for w_0, c_0, o_0, c_1, r, o_1, w_1 in T.grid(1, 2, 2, 32, 3, 4, 56):
 //!         with T.sblock("Y"):
 //!             vo = T.axis.spatial(8, o_0 * 4 + o_1)
 //!             vw = T.axis.spatial(56, w_0 * 56 + w_1)
-//!             vc, vr = T.axis.remap("RR", [c, r])
+//!             vc = T.axis.reduce(64, c_0 * 32 + c_1)
+//!             vr = T.axis.reduce(3, r)
 //!             with T.init():
 //!                 Y[vo, vw] = 0.0
 //!             Y[vo, vw] = Y[vo, vw] + T.if_then_else(1 <= vw + vr and vw + vr < 57, X[vc, vw + vr - 1], 0.0) * W[vr, vo, vc]

@@ -36,12 +36,14 @@
 //!   along is used: its reduction loop goes last and is unrolled, so that a loaded row serves all results that need it;
 //!   the other reduction loops are unrolled too, if all together have at most 16 iterations.
 //! * *Sampled* are the number of columns (whole vectors, up to four, or all columns), the number of rows, and the
-//!   length of the pieces of the longest reduction (its divisors from 64 up). If the rows of all operands exceed the
-//!   second-level cache, or several threads run, the number of tiles in a block of rows is sampled as well.
+//!   length of the pieces of the longest reduction (its divisors, from 64 steps of all reductions up). If the rows of all
+//!   operands exceed the second-level cache, or several threads run, the number of tiles in a block of rows is sampled as
+//!   well.
 //! * The *order* of loops is: axes that vector operands move with; blocks of rows; panels of columns; pieces of the
 //!   reduction; other axes; tiles of rows; the reduction; the tile.
 //! * There are sketches with the reduction in one piece, so that a consumer may be fused into each tile, and with it
-//!   strip-mined, so that a panel fits a nearer cache.
+//!   strip-mined, so that a panel fits a nearer cache. Where the result is copied to its place, or a window is unrolled,
+//!   there are both if a panel of two vectors exceeds the first-level cache, else only the former.
 //! * *Constant* operands ([layout-free parameters](tuning.md#layout-free-parameters)) are laid out in panels as wide as
 //!   the tiles, by a `cache_read` under the root that is annotated as a preparation, and so takes no time of a call.
 //!   The candidate numbers of columns then divide the loop. If those would make worse tiles, a constant operand is
@@ -90,7 +92,7 @@ use crate::schedule::Schedule;
 use crate::schedule::analysis::dependence::Scope;
 use crate::schedule::arg::{Arg, Rv};
 use crate::schedule::error::ScheduleError;
-use view::{QUAD, RELAYOUT_REUSE, View, pieces, views};
+use view::{QUAD, RELAYOUT_REUSE, View, pieces, steps, views};
 
 pub(crate) struct RegisterTiles {
     /// The machine that tiles must fit.
@@ -123,9 +125,12 @@ impl Rule for RegisterTiles {
         let only_consumer = Scope::of(func, scope).only_consumer(func, id).is_some_and(|one| is_spatial(func, one));
         let mut drafts = Vec::new();
         for view in views(&contraction, &self.machine) {
-            let split = !view.relayout_output && pieces(&contraction).1.len() > 1;
+            // A result that is copied to its place, and a window that is unrolled, want the reduction in one piece, unless
+            // panels are large.
+            let wants_whole = view.relayout_output || view.sliding.is_some();
+            let split = pieces(&contraction).1.len() > 1 && (!wants_whole || self.exceeds_nearest_cache(&contraction));
             // The reduction stays in one piece if a consumer may be fused; sampled pieces include the whole as well.
-            let kinds: &[bool] = match (split, only_consumer) {
+            let kinds: &[bool] = match (split, only_consumer || wants_whole) {
                 (true, true) => &[false, true],
                 (true, false) => &[true],
                 (false, _) => &[false],
@@ -156,6 +161,14 @@ impl Rule for RegisterTiles {
             drafts.push(draft);
         }
         Ok(drafts)
+    }
+}
+
+impl RegisterTiles {
+    /// Whether a panel of two vectors over the whole reduction is larger than the nearest cache.
+    fn exceeds_nearest_cache(&self, c: &Contraction) -> bool {
+        let columns = 2 * self.machine.lanes(c.dtype);
+        steps(c) * columns * c.dtype.bytes() as i64 > self.machine.l1
     }
 }
 
@@ -219,7 +232,11 @@ impl TilingPlan<'_> {
         };
         if view.relayout_output {
             let dim = c.output.dims[view.column].unwrap_or_default();
-            self.write_back(sch, innermost_rest.or(parts.panels).or(parts.blocks), dim)?;
+            let complete = match parts.slab {
+                Some(_) => parts.panels,
+                None => innermost_rest.or(parts.panels),
+            };
+            self.write_back(sch, complete.or(parts.blocks), dim)?;
             complete_at = None;
         }
         let as_columns = |&(i, input): &(usize, &Input)| {
@@ -312,7 +329,7 @@ impl TilingPlan<'_> {
         TileShape {
             rows: view.row.map_or(1, |a| c.axes[a].extent),
             columns: c.axes[view.column].extent,
-            reduction: c.of_kind(IterKind::Reduce).map(|a| c.axes[a].extent).product(),
+            reduction: steps(c),
             lanes: self.rule.machine.lanes(c.dtype),
             window: view.sliding.map(|a| c.axes[a].extent),
         }
@@ -369,8 +386,7 @@ impl TilingPlan<'_> {
     /// The longest piece whose panel fits the nearest cache, or a part of the next one.
     fn piece_choice(&self, lengths: &[i64], columns: i64) -> usize {
         let c = self.contraction;
-        let others: i64 =
-            c.of_kind(IterKind::Reduce).map(|a| c.axes[a].extent).product::<i64>() / lengths[lengths.len() - 1];
+        let others = steps(c) / lengths[lengths.len() - 1];
         let machine = &self.rule.machine;
         let room = if self.rule.variant.is_multiple_of(2) { machine.l1 } else { machine.l2 / 4 };
         let bytes = |n: i64| n * others * columns * (c.dtype.bytes() as i64);

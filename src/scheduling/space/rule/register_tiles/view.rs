@@ -36,7 +36,13 @@ pub(super) struct View {
 pub(super) fn pieces(c: &Contraction) -> (usize, Vec<i64>) {
     let longest = c.of_kind(IterKind::Reduce).min_by_key(|&a| Reverse(c.axes[a].extent));
     let longest = longest.expect("a contraction has a reduction");
-    (longest, reduction_choices(c.axes[longest].extent))
+    let extent = c.axes[longest].extent;
+    (longest, reduction_choices(extent, steps(c) / extent))
+}
+
+/// Number of iterations of all reduction axes together.
+pub(super) fn steps(c: &Contraction) -> i64 {
+    c.of_kind(IterKind::Reduce).map(|a| c.axes[a].extent).product()
 }
 
 /// The possible assignments: vectors along the axis that is contiguous in the result, and along another one if the
