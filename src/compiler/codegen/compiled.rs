@@ -10,7 +10,7 @@ use super::runtime::frame::{Frame, KernelFn, Status};
 use super::runtime::{RunContext, RuntimeFailure, functions, workers};
 use super::scratch::ScratchLayout;
 use super::wide;
-use crate::loopir::{Buffer, Kernel};
+use crate::loopir::{Buffer, For, Kernel, LoopKind, Stmt};
 use crate::machine::Isa;
 use cranelift_jit::{JITBuilder, JITModule};
 use std::time::{Duration, Instant};
@@ -44,6 +44,7 @@ pub struct CompiledKernel {
     assertions: Vec<String>,
     scratch: ScratchLayout,
     regions: usize,
+    is_parallel: bool,
     times: CompileTimes,
 }
 
@@ -89,6 +90,10 @@ pub(super) fn assemble(
     tracing::trace!("optimised loops:\n{}", crate::loopir::print::print(kernel));
     let regions = wide::plan(kernel, options);
     tracing::trace!("{regions}");
+    let mut is_parallel = false;
+    kernel.for_each_stmt(kernel.body, &mut |_, stmt| {
+        is_parallel |= matches!(stmt, Stmt::For(For { kind: LoopKind::Parallel, .. }));
+    });
     let n_regions = regions.len();
     let mut builder = JITBuilder::with_isa(isa::here(options.any_cpu)?, cranelift_module::default_libcall_names());
     builder.symbol_lookup_fn(Box::new(functions::address_of));
@@ -119,6 +124,7 @@ pub(super) fn assemble(
         assertions: kernel.assertions.clone(),
         scratch,
         regions: n_regions,
+        is_parallel,
         times,
     };
     Ok((compiled, emitted.text.unwrap_or_default()))
@@ -138,6 +144,11 @@ impl CompiledKernel {
     /// How many inner nests the wide-vector back end compiled.
     pub fn regions(&self) -> usize {
         self.regions
+    }
+
+    /// Whether some loop may run on several threads.
+    pub fn is_parallel(&self) -> bool {
+        self.is_parallel
     }
 
     /// How long compilation took.

@@ -11,13 +11,12 @@
 //! first compares the low twelve bits of addresses). The guards hold a pattern that out-of-bounds writes destroy.
 
 use super::fill;
-use crate::codegen::runtime::memory::{LARGE_PAGE, STOP_BYTES, allocate};
+use crate::codegen::runtime::memory::{Block, LARGE_PAGE, STOP_BYTES};
 use crate::ir::interp::TensorRef;
 use crate::ir::{DType, ParamLayout};
 use crate::loopir::Access;
 use crate::stop::StopFlag;
-use std::alloc::{Layout, dealloc};
-use std::ptr::NonNull;
+use std::alloc::Layout;
 
 /// A parameter of a function.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -156,8 +155,7 @@ const STAGGER: usize = 9 * ALIGN;
 pub struct Arguments {
     specs: Vec<ParamSpec>,
     seed: u64,
-    block: NonNull<u8>,
-    layout: Layout,
+    block: Block,
     /// Offset of each buffer in the block.
     starts: Vec<usize>,
     pointers: Vec<*mut u8>,
@@ -189,6 +187,19 @@ impl Arguments {
     /// # Errors
     /// If there is not enough memory, or the flag was raised.
     pub fn until(specs: &[ParamSpec], seed: u64, stop: &StopFlag) -> Result<Arguments, ArgumentsError> {
+        Arguments::in_block_of(specs, seed, stop, |_| None)
+    }
+
+    /// As [`Arguments::until`], in memory that `kept` has, if it has some of this layout.
+    ///
+    /// # Errors
+    /// As [`Arguments::until`].
+    pub fn in_block_of(
+        specs: &[ParamSpec],
+        seed: u64,
+        stop: &StopFlag,
+        kept: impl FnOnce(Layout) -> Option<Block>,
+    ) -> Result<Arguments, ArgumentsError> {
         let mut starts = Vec::with_capacity(specs.len());
         let mut end = 0u128;
         for (i, spec) in specs.iter().enumerate() {
@@ -212,13 +223,13 @@ impl Arguments {
         let size = usize::try_from(end).ok().filter(|&n| n <= isize::MAX as usize - 2 * LARGE_PAGE).ok_or_else(fail)?;
         let layout = Layout::from_size_align(size.next_multiple_of(align), align).map_err(|_| fail())?;
         let stopped = || if stop.is_raised() { ArgumentsError::Stopped } else { fail() };
-        let block = allocate(layout, stop).ok_or_else(stopped)?;
+        let block = kept(layout).or_else(|| Block::zeroed(layout, stop)).ok_or_else(stopped)?;
         // SAFETY: all offsets lie within the block.
-        let pointers = starts.iter().map(|&s| unsafe { block.as_ptr().add(s) }).collect();
+        let pointers = starts.iter().map(|&s| unsafe { block.start().as_ptr().add(s) }).collect();
         let originals = vec![Vec::new(); specs.len()];
         let checksums = vec![0; specs.len()];
         let (specs, stop) = (specs.to_vec(), stop.clone());
-        let mut args = Arguments { specs, seed, block, layout, starts, pointers, originals, checksums, stop };
+        let mut args = Arguments { specs, seed, block, starts, pointers, originals, checksums, stop };
         let mut guard_start = 0;
         for i in 0..=args.specs.len() {
             let guard_end = args.guard_end(i, guard_start);
@@ -233,7 +244,7 @@ impl Arguments {
 
     /// End of the guard before buffer `i`, or of the inspected part of the last guard: kernels rarely stray further.
     fn guard_end(&self, i: usize, guard_start: usize) -> usize {
-        self.starts.get(i).copied().unwrap_or(self.layout.size()).min(guard_start + MAX_GUARD)
+        self.starts.get(i).copied().unwrap_or(self.block.size()).min(guard_start + MAX_GUARD)
     }
 
     /// Fills a parameter that is read with random values, and one that is only written with ones.
@@ -258,6 +269,11 @@ impl Arguments {
     /// If there is not enough memory.
     pub fn copy(&self) -> Result<Arguments, ArgumentsError> {
         Arguments::until(&self.specs, self.seed, &self.stop)
+    }
+
+    /// The memory of the arguments, to be used again.
+    pub fn into_block(self) -> Block {
+        self.block
     }
 
     /// The parameters.
@@ -396,19 +412,12 @@ impl Arguments {
 
     fn block(&self) -> &[u8] {
         // SAFETY: the block is owned, initialised, and of this size.
-        unsafe { std::slice::from_raw_parts(self.block.as_ptr(), self.layout.size()) }
+        unsafe { std::slice::from_raw_parts(self.block.start().as_ptr(), self.block.size()) }
     }
 
     fn block_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and borrowed exclusively.
-        unsafe { std::slice::from_raw_parts_mut(self.block.as_ptr(), self.layout.size()) }
-    }
-}
-
-impl Drop for Arguments {
-    fn drop(&mut self) {
-        // SAFETY: allocated with this layout.
-        unsafe { dealloc(self.block.as_ptr(), self.layout) };
+        unsafe { std::slice::from_raw_parts_mut(self.block.start().as_ptr(), self.block.size()) }
     }
 }
 

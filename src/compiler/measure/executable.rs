@@ -29,6 +29,14 @@ pub trait Executable: Send + Sync {
         Ok(false)
     }
 
+    /// Whether calls find what they need of constant parameters.
+    fn is_prepared(&self) -> bool {
+        true
+    }
+
+    /// Frees what the preparation filled, until it is needed again.
+    fn forget_preparation(&self) {}
+
     /// Maximum number of threads used. Multi-threaded programs are checked several times, since a race shows only
     /// sometimes.
     fn threads(&self) -> u32 {

@@ -70,10 +70,17 @@ impl Loaded {
         args: &mut Arguments,
     ) -> Result<(), RunFailure> {
         let mut own = match prepared.take() {
-            Some(own) => own,
-            None => Arguments::new(&preparation.specs, args.seed()).map_err(|e| RunFailure::Failed(e.to_string()))?,
+            Some(mut own) => {
+                own.reset(Poison::Ones);
+                own
+            }
+            None => {
+                let kept = |layout| self.context.lock().unwrap_or_else(PoisonError::into_inner).take_kept(layout);
+                // New arguments are poisoned.
+                let new = Arguments::in_block_of(&preparation.specs, args.seed(), &StopFlag::new(), kept);
+                new.map_err(|e| RunFailure::Failed(e.to_string()))?
+            }
         };
-        own.reset(Poison::Ones);
         let pointers: Vec<*mut u8> = args.pointers().iter().chain(own.pointers()).copied().collect();
         self.call(&preparation.kernel, args, &pointers, 1)?;
         own.inspect().map_err(|damage| RunFailure::Failed(damage.to_string()))?;
@@ -155,8 +162,27 @@ impl Executable for Loaded {
         Ok(true)
     }
 
+    fn is_prepared(&self) -> bool {
+        let lock = |p: &Preparation| p.prepared.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        self.preparation.as_ref().is_none_or(lock)
+    }
+
+    fn forget_preparation(&self) {
+        let Some(preparation) = &self.preparation else { return };
+        let prepared = preparation.prepared.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(prepared) = prepared {
+            self.context.lock().unwrap_or_else(PoisonError::into_inner).keep(prepared.into_block());
+        }
+    }
+
     fn threads(&self) -> u32 {
-        self.threads
+        if self.kernel.is_parallel() { self.threads } else { 1 }
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        self.forget_preparation();
     }
 }
 
@@ -224,5 +250,25 @@ def main(W: T.Buffer((64,), \"float32\"), Y: T.Buffer((64,), \"float32\")):
         assert_eq!(code.prepare(&mut args), Ok(true));
         code.run(&mut args).expect("it runs");
         assert_eq!(floats(&args, 1), expected(&second));
+    }
+
+    #[test]
+    fn what_is_forgotten_is_prepared_again_in_memory_that_was_kept() {
+        let spec = |name: &str, access| ParamSpec::new(name, DType::Float32, &[64], access);
+        let mut args = Arguments::new(&[spec("W", Access::In), spec("Y", Access::Out)], 0).expect("memory");
+        let code = loaded();
+        assert!(!code.is_prepared());
+        code.run(&mut args).expect("it runs");
+        let right = floats(&args, 1);
+        let place = |code: &Loaded| {
+            let prepared = code.preparation.as_ref().expect("a preparation").prepared.lock().expect("no panic");
+            prepared.as_ref().map(|own| own.addresses().to_vec())
+        };
+        let before = place(&code);
+        assert!(before.is_some() && code.is_prepared());
+        code.forget_preparation();
+        assert!(!code.is_prepared());
+        code.run(&mut args).expect("it runs");
+        assert_eq!((floats(&args, 1), place(&code)), (right, before));
     }
 }

@@ -254,7 +254,7 @@ impl<T: Timer> InProcess<T> {
             // A single check has no other work to do meanwhile.
             let _ = job.wait();
         }
-        let (_, verdict) = self.check(candidate)?;
+        let (_, verdict) = self.check(candidate, self.checks_of(candidate))?;
         let Verdict::Waiting(ticket) = verdict else { return Ok(verdict) };
         let settled = self.settle(true).into_iter().find(|s| s.ticket == ticket);
         settled.map_or(Ok(Verdict::Right), |s| s.result.map(|()| Verdict::Right))
@@ -296,42 +296,57 @@ impl<T: Timer> InProcess<T> {
         Ok((!secs.is_empty()).then(|| median(&secs)))
     }
 
-    /// Runs a candidate once on poisoned outputs and compares them. Returns the seconds of the run, and the verdict.
-    fn check(&mut self, candidate: &Candidate) -> Result<(f64, Verdict), Outcome> {
+    /// Prepares a candidate, runs it so many times on poisoned outputs, and compares them each time. Returns the seconds of
+    /// the fastest run, and the verdict.
+    fn check(&mut self, candidate: &Candidate, runs: usize) -> Result<(f64, Verdict), Outcome> {
+        self.as_checking(|runner| {
+            // The preparation is not part of a call, so it gets the limit of an unknown program.
+            let limit = runner.options.first_limit;
+            let prepared = timing::prepare(&*candidate.code, &mut runner.args, &runner.timer, limit);
+            prepared.map_err(|failure| outcome_of(failure, limit))?;
+            runner.check_runs(candidate, runs)
+        })
+    }
+
+    /// The result of `work`, whose time counts as checking.
+    fn as_checking<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R {
         let start = self.timer.now();
-        let result = self.check_untimed(candidate);
+        let result = work(self);
         self.checking += self.timer.now().saturating_sub(start);
         result
     }
 
-    fn check_untimed(&mut self, candidate: &Candidate) -> Result<(f64, Verdict), Outcome> {
+    /// Number of runs to check a program that may be the best one.
+    fn checks_of(&self, candidate: &Candidate) -> usize {
+        if candidate.code.threads() > 1 { self.options.parallel_checks.max(1) } else { 1 }
+    }
+
+    /// As [`InProcess::check`], of a candidate that is prepared.
+    fn check_runs(&mut self, candidate: &Candidate, runs: usize) -> Result<(f64, Verdict), Outcome> {
         let limit = self.limit();
-        let runs = if candidate.code.threads() > 1 { self.options.parallel_checks.max(1) } else { 1 };
         let mut secs = f64::INFINITY;
         let mut verdict = Verdict::Unchecked;
-        for run in 0..runs {
+        for run in 1..=runs {
             let reference = self.reference.as_ref().and_then(ReferenceJob::poll).and_then(|r| r.as_ref().ok());
             self.args.reset(reference.map_or(Poison::Ones, |r| Poison::Opposite(r.outputs())));
-            // The preparation is not part of a call, so it gets the limit of an unknown program.
-            let prepare_limit = self.options.first_limit;
-            let prepared = timing::prepare(&*candidate.code, &mut self.args, &self.timer, prepare_limit);
-            prepared.map_err(|failure| outcome_of(failure, prepare_limit))?;
             let result = timed_run(&candidate.code, &mut self.args, &self.timer, limit);
             secs = secs.min(result.map_err(|failure| outcome_of(failure, limit))?);
-            self.args.inspect().map_err(|damage| Outcome::RuntimeError { message: damage.to_string() })?;
-            match self.judge(run + 1 == runs)? {
-                // Only the outputs of the last of several runs are copied.
-                Some(v) => verdict = v,
-                None => continue,
+            let judged = self.judge(run == runs);
+            // Damage to inputs or guards stays until it is looked for.
+            if run == runs || judged.is_err() {
+                self.args.inspect().map_err(|damage| Outcome::RuntimeError { message: damage.to_string() })?;
             }
+            // Only the outputs of the last of several runs are copied.
+            verdict = judged?.unwrap_or(verdict);
         }
         Ok((secs, verdict))
     }
 
     /// [`InProcess::check`], repeated once if it exceeded the limit.
     fn check_again(&mut self, candidate: &Candidate) -> Result<(f64, Verdict), Outcome> {
-        match self.check(candidate) {
-            Err(Outcome::TimedOut { .. }) => self.check(candidate),
+        let runs = self.checks_of(candidate);
+        match self.check(candidate, runs) {
+            Err(Outcome::TimedOut { .. }) => self.check(candidate, runs),
             checked => checked,
         }
     }
@@ -379,6 +394,10 @@ impl<T: Timer> InProcess<T> {
         let Some((incumbent, incumbent_secs)) = self.incumbent().map(|(c, secs)| (c.code.clone(), secs)) else {
             return self.time_alone(candidate, first, limit);
         };
+        // A successor of an incumbent that turned out wrong. If it fails, the race says so.
+        if !incumbent.is_prepared() {
+            let _ = timing::prepare(&*incumbent, &mut self.args, &self.timer, self.options.first_limit);
+        }
         if first >= LONG && first > incumbent_secs * LONG_LOOK {
             // A second run would cost as much again and give the same answer.
             let (secs, batch_secs, standing) = (first, vec![first], Some(Standing::Slower));
@@ -491,15 +510,17 @@ impl<T: Timer> InProcess<T> {
             }
         }
         self.best.truncate(REMEMBERED);
+        // Weights may be large. The others are not run before a final.
+        self.best.iter().skip(1).for_each(|known| known.candidate.code.forget_preparation());
     }
 
     fn try_measure(&mut self, candidate: &Candidate) -> Result<Measurement, Outcome> {
-        let (first, verdict) = self.check(candidate)?;
+        let (first, verdict) = self.check(candidate, 1)?;
         let measurement = Measurement { verdict, ..self.time(candidate, first)? };
-        // A race between threads may have stayed hidden in the first runs: check a new winner again, now that it is
-        // warm.
-        if measurement.standing != Some(Standing::Slower) && candidate.code.threads() > 1 && verdict == Verdict::Right {
-            self.check(candidate)?;
+        // A race between threads may have stayed hidden in one cold run: a new winner is checked again, several times.
+        let runs = self.checks_of(candidate);
+        if measurement.standing != Some(Standing::Slower) && runs > 1 && verdict == Verdict::Right {
+            self.as_checking(|runner| runner.check_runs(candidate, runs))?;
         }
         self.remember(candidate, &measurement);
         Ok(measurement)

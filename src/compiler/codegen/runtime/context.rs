@@ -1,12 +1,11 @@
 //! The context in which kernels run: workers, scratch memory, and the stop flag.
 
 use super::frame::Status;
-use super::memory::{LARGE_PAGE, allocate};
+use super::memory::{Block, LARGE_PAGE};
 use super::workers::Workers;
 use crate::loopir::{BufferId, Failure};
 use crate::stop::StopFlag;
-use std::alloc::{Layout, dealloc, handle_alloc_error};
-use std::ptr::NonNull;
+use std::alloc::{Layout, handle_alloc_error};
 use std::sync::Arc;
 
 /// Why a kernel returned early. Its stores until then remain.
@@ -51,12 +50,14 @@ pub struct RunContext {
     workers: Arc<Workers>,
     stop: StopFlag,
     scratch: Scratch,
+    /// Memory that an executable used before, for the next one.
+    spare: Option<Block>,
 }
 
 impl RunContext {
     /// A context with the given workers.
     pub fn new(workers: Arc<Workers>) -> RunContext {
-        RunContext { workers, stop: StopFlag::new(), scratch: Scratch::default() }
+        RunContext { workers, stop: StopFlag::new(), scratch: Scratch::default(), spare: None }
     }
 
     /// A context for kernels that run on one thread.
@@ -79,6 +80,17 @@ impl RunContext {
         self.scratch.fill(byte);
     }
 
+    /// Keeps a block, instead of the one before, for whoever needs one like it: the system takes longer to provide new pages
+    /// than to write them.
+    pub fn keep(&mut self, block: Block) {
+        self.spare = Some(block);
+    }
+
+    /// The block that was kept, if it fits. Its contents are those that it had.
+    pub fn take_kept(&mut self, layout: Layout) -> Option<Block> {
+        self.spare.take_if(|spare| spare.fits(layout))
+    }
+
     /// At least `bytes` bytes of scratch memory, aligned to [`SCRATCH_ALIGN`].
     pub(crate) fn scratch(&mut self, bytes: usize) -> *mut u8 {
         self.scratch.reserve(bytes)
@@ -91,45 +103,28 @@ pub(crate) const SCRATCH_ALIGN: usize = 4096;
 /// A block of memory that grows.
 #[derive(Default)]
 struct Scratch {
-    block: Option<(NonNull<u8>, Layout)>,
+    block: Option<Block>,
 }
-
-// SAFETY: the block is owned, and only reached through the owner.
-unsafe impl Send for Scratch {}
 
 impl Scratch {
     fn reserve(&mut self, bytes: usize) -> *mut u8 {
-        if let Some((block, layout)) = self.block
-            && layout.size() >= bytes
+        if let Some(block) = &self.block
+            && block.size() >= bytes
         {
-            return block.as_ptr();
+            return block.start().as_ptr();
         }
-        self.free();
+        self.block = None;
         let align = if bytes >= LARGE_PAGE { LARGE_PAGE } else { SCRATCH_ALIGN };
         let size = bytes.max(1).next_multiple_of(align);
         let layout = Layout::from_size_align(size, align).expect("scratch is smaller than the address space");
-        let Some(block) = allocate(layout, &StopFlag::new()) else { handle_alloc_error(layout) };
-        self.block = Some((block, layout));
-        block.as_ptr()
+        let Some(block) = Block::zeroed(layout, &StopFlag::new()) else { handle_alloc_error(layout) };
+        self.block.insert(block).start().as_ptr()
     }
 
     fn fill(&mut self, byte: u8) {
-        if let Some((block, layout)) = self.block {
+        if let Some(block) = &mut self.block {
             // SAFETY: the block is owned and that long.
-            unsafe { block.write_bytes(byte, layout.size()) };
+            unsafe { block.start().write_bytes(byte, block.size()) };
         }
-    }
-
-    fn free(&mut self) {
-        if let Some((block, layout)) = self.block.take() {
-            // SAFETY: allocated with this layout.
-            unsafe { dealloc(block.as_ptr(), layout) };
-        }
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        self.free();
     }
 }

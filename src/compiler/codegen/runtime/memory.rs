@@ -10,28 +10,61 @@ pub const LARGE_PAGE: usize = 2 << 20;
 /// Bytes written between two checks of the stop flag: some milliseconds of work.
 pub const STOP_BYTES: usize = 8 << 20;
 
-/// Allocates zeroed memory; `None` if there is not enough, or `stop` was raised. Free it with [`std::alloc::dealloc`]
-/// and the same layout, which must not be empty. Small pages would add TLB misses that vary with what the system
-/// provides.
-pub fn allocate(layout: Layout, stop: &StopFlag) -> Option<NonNull<u8>> {
-    if layout.size() == 0 {
-        return None;
-    }
-    // SAFETY: the layout is not empty.
-    let block = NonNull::new(unsafe { alloc(layout) })?;
-    #[cfg(target_os = "linux")]
-    if layout.align() >= LARGE_PAGE {
-        // SAFETY: advice about memory that is ours and not touched yet; a refusal changes nothing.
-        unsafe { libc::madvise(block.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
-    }
-    for start in (0..layout.size()).step_by(STOP_BYTES) {
-        if stop.is_raised() {
-            // SAFETY: allocated with this layout.
-            unsafe { dealloc(block.as_ptr(), layout) };
+/// A block of memory, which is freed when it is dropped.
+pub struct Block {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: the block is owned, and only reached through its owner.
+unsafe impl Send for Block {}
+// SAFETY: through a shared reference only the address can be had.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// Allocates zeroed memory; `None` if there is not enough, or `stop` was raised. Small pages would add TLB misses that
+    /// vary with what the system provides.
+    pub fn zeroed(layout: Layout, stop: &StopFlag) -> Option<Block> {
+        if layout.size() == 0 {
             return None;
         }
-        // SAFETY: the block is `layout.size()` bytes long, of which this part ends at the last.
-        unsafe { block.add(start).write_bytes(0, STOP_BYTES.min(layout.size() - start)) };
+        // SAFETY: the layout is not empty.
+        let block = Block { start: NonNull::new(unsafe { alloc(layout) })?, layout };
+        #[cfg(target_os = "linux")]
+        if layout.align() >= LARGE_PAGE {
+            // SAFETY: advice about memory that is ours and not touched yet; a refusal changes nothing.
+            unsafe { libc::madvise(block.start.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
+        }
+        for start in (0..layout.size()).step_by(STOP_BYTES) {
+            if stop.is_raised() {
+                return None;
+            }
+            // SAFETY: the block is `layout.size()` bytes long, of which this part ends at the last.
+            unsafe { block.start.add(start).write_bytes(0, STOP_BYTES.min(layout.size() - start)) };
+        }
+        Some(block)
     }
-    Some(block)
+
+    /// Its first byte.
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Its size in bytes.
+    pub fn size(&self) -> usize {
+        self.layout.size()
+    }
+
+    /// Whether it can take the place of a block of this layout, without being far too large.
+    pub fn fits(&self, layout: Layout) -> bool {
+        let sizes = layout.size()..=layout.size().saturating_mul(2);
+        self.layout.align() >= layout.align() && sizes.contains(&self.size())
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) };
+    }
 }

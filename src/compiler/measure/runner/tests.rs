@@ -101,6 +101,29 @@ fn a_kernel_that_leaves_stale_output_is_caught() {
 }
 
 #[test]
+fn only_what_may_be_the_best_is_checked_several_times() {
+    let timer = MockTimer::new();
+    let mut runner = runner(&timer);
+    measured(runner.measure(&kernel(&timer, 1, 10_000)));
+    let n_calls = |runner: &mut InProcess<MockTimer>, us: u64| {
+        let calls = Arc::new(AtomicU32::new(0));
+        let (counter, clock) = (calls.clone(), timer.clone());
+        let mut exe = Fake::new(move |_, args| {
+            counter.fetch_add(1, SeqCst);
+            clock.advance(micros(us));
+            double(args, 0..N);
+            Ok(())
+        });
+        exe.threads = 2;
+        measured(runner.measure(&candidate(us, exe)));
+        calls.load(SeqCst)
+    };
+    assert_eq!(n_calls(&mut runner, 30_000), 1);
+    let checks = RunnerOptions::default().parallel_checks as u32;
+    assert!(n_calls(&mut runner, 5_000) > 1 + checks);
+}
+
+#[test]
 fn a_kernel_with_a_data_race_is_caught() {
     // Two threads add to one element without a lock. Separate atomic reads and writes simulate lost updates; most runs
     // lose none.
