@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Compares whole models with ONNX Runtime and OpenVINO, side by side: results, times, memory and loading.
 
-    python3 benches/peers/models.py TVMR [--seconds 60] [--threads 1] [--rounds 9] [--shape NAME=1,3,640,640] MODEL ...
+    python3 benches/peers/models.py TVMR [--seconds 60] [--threads 1] [--rounds 9] [--shape NAME=1,3,640,640] [--memory] [--tuning]
+        MODEL ...
 
 A model is a path, or the name of one of the networks of the `onnx` package (`onnx_models.py` lists them), which get random weights.
 Each is tuned for so many seconds, into a database that `--work-dir` keeps. Then the three run in turns: each waits until the threads
@@ -9,11 +10,16 @@ of the others sleep, then makes a call to warm up and three that count; a row ha
 divided by ours: above 1 we are faster. `error` is max|a - b| / max|b| against ONNX Runtime.
 
 tvmr is called as its users call it: the model is built into a shared library with its weights, which Python loads. The same process
-calls all three. It needs `onnx`, `onnxruntime`, `openvino` and `numpy` (benches/peers/README.md).
+calls all three. With `--memory`, a process of its own loads the model by each of them and calls it once: milliseconds of both, and how
+much that added to the process's largest resident memory. With `--tuning`, there is the expected time of a call after so many seconds of
+tuning, from the records (a function without a result counts as written), and the trials of the functions that took most of the time.
+It needs `onnx`, `onnxruntime`, `openvino` and `numpy` (benches/peers/README.md).
 """
 
 import argparse
+import datetime
 import importlib.util
+import json
 import math
 import os
 import pathlib
@@ -80,10 +86,12 @@ class OpenVino:
 class Tvmr:
     """A model in a shared library, called by the module that `tvmr build --emit python` writes."""
 
-    def __init__(self, module, arrays, results):
-        spec = importlib.util.spec_from_file_location(module.stem, module)
+    def __init__(self, path, arrays, threads, results):
+        spec = importlib.util.spec_from_file_location(path.stem, path)
         self.module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(self.module)
+        if threads > 1:
+            self.module.set_num_threads(threads)
         self.arrays = [np.ascontiguousarray(a) for a in arrays.values()]
         self.results = [np.empty_like(r, order="C") for r in results]
 
@@ -106,6 +114,65 @@ def loaded(make):
     return made, (time.perf_counter() - start) * 1e3
 
 
+def resident(which):
+    """The resident memory of this process in MiB: now (`VmRSS`), or the largest (`VmHWM`)."""
+    line = next(l for l in pathlib.Path("/proc/self/status").read_text().splitlines() if l.startswith(which))
+    return int(line.split()[1]) / 1024
+
+
+def load_alone(kind, path, threads, inputs, outputs):
+    """Loads a model in this process and calls it once; prints the milliseconds, and the MiB that this took."""
+    arrays, results = dict(np.load(inputs)), list(np.load(outputs).values())
+    if kind == "OpenVino":
+        import openvino  # noqa: F401, so that its import does not count
+    # The largest memory so far is forgotten.
+    pathlib.Path("/proc/self/clear_refs").write_text("5")
+    before = resident("VmRSS")
+    make = {
+        "Tvmr": lambda: Tvmr(pathlib.Path(path), arrays, threads, results),
+        "OnnxRuntime": lambda: OnnxRuntime(path, arrays, threads),
+        "OpenVino": lambda: OpenVino(path, arrays, threads),
+    }[kind]
+    _, ms = loaded(make)
+    print(json.dumps([ms, resident("VmHWM") - before]))
+
+
+def print_memory(args, path, module, arrays, expected, directory):
+    inputs, outputs = (pathlib.Path(directory) / name for name in ("inputs.npz", "outputs.npz"))
+    np.savez(inputs, **arrays)
+    np.savez(outputs, **{f"{i:04}": a for i, a in enumerate(expected)})
+    row = []
+    for kind, file in (("Tvmr", module), ("OnnxRuntime", path), ("OpenVino", path)):
+        alone = ["--load-alone", kind, str(file), str(args.threads), str(inputs), str(outputs)]
+        found = subprocess.run([sys.executable, __file__, *alone], capture_output=True, text=True, check=True)
+        ms, mib = json.loads(found.stdout.splitlines()[-1])
+        row.append(f"{ms:8.0f} ms {mib:6.0f} MiB")
+    print(f"    loaded and called once: tvmr {row[0]}, ONNX Runtime {row[1]}, OpenVINO {row[2]}", flush=True)
+
+
+def print_tuning(tuned, work_dir):
+    """The expected time of a call over the seconds of tuning, and the trials of the longest functions."""
+    weights = {t["hash"]: t["weight"] for t in tuned["tasks"]}
+    ms = {t["hash"]: (t["baseline_us"] or 0) * t["weight"] / 1e3 for t in tuned["tasks"]}
+    found = []
+    for line in (pathlib.Path(work_dir) / "database_tuning_record.json").read_text().splitlines():
+        _, (_, secs, *_), context = json.loads(line)
+        if context["workload"] in weights and context.get("status") == "ok":
+            when = datetime.datetime.fromisoformat(context["time"]).timestamp()
+            found.append((when, context["workload"], min(secs) * weights[context["workload"]] * 1e3))
+    found.sort()
+    first, curve, points = found[0][0] if found else 0, [], [0, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120]
+    for when, function, cost in found:
+        while points and when - first > points[0]:
+            curve.append(f"{points.pop(0)} s {sum(ms.values()):.2f}")
+        ms[function] = min(ms[function] or math.inf, cost)
+    curve.append(f"end {sum(ms.values()):.2f}")
+    print(f"    expected ms after: {', '.join(curve)}")
+    tasks = sorted(tuned["tasks"], key=lambda t: -(t["weighted_us"] or 0))
+    trials = ", ".join(f"{t['func']} {t['trials']}" for t in tasks[:10])
+    print(f"    {tuned['trials']} trials of {len(tasks)} functions in {tuned['elapsed_s']:.0f} s; the longest: {trials}", flush=True)
+
+
 def compare(args, path, directory):
     """Prints the row of a model, and returns the times of the faster peer and of tvmr."""
     cores = os.sched_getaffinity(0)
@@ -113,7 +180,8 @@ def compare(args, path, directory):
     shapes = {name: [int(n) for n in extents.split(",")] for name, extents in (s.split("=") for s in args.shape)}
     arrays = arrays_of(model, shapes)
     given = [f"--shape={identifier(name)}={','.join(map(str, a.shape))}" for name, a in arrays.items()]
-    common = [path, *given, "--threads", str(args.threads), "--work-dir", args.work_dir or directory]
+    work_dir = args.work_dir or directory
+    common = [path, *given, "--threads", str(args.threads), "--work-dir", work_dir]
     start = time.perf_counter()
     limits = ["--max-seconds", str(args.seconds), "--trials", "100000"]
     tuned = subprocess.run([args.tvmr, "tune", *common, *limits, "--format", "json"],
@@ -130,9 +198,7 @@ def compare(args, path, directory):
     vino, _ = loaded(lambda: OpenVino(path, arrays, args.threads))
     # OpenVINO may leave the calling thread on one core, where threads started by it would stay.
     os.sched_setaffinity(0, cores)
-    ours, load_ours = loaded(lambda: Tvmr(module, arrays, expected))
-    if args.threads > 1:
-        ours.module.set_num_threads(args.threads)
+    ours, load_ours = loaded(lambda: Tvmr(module, arrays, args.threads, expected))
     error = max(float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30)) for a, b in zip(ours(), expected, strict=True))
     times = ([], [], [])
     deadline = time.perf_counter() + args.measure
@@ -146,6 +212,10 @@ def compare(args, path, directory):
     faster = min(ort, ov)
     print(f"{path.stem:24} {us * 1e3:9.3f} {ort * 1e3:9.3f} {ov * 1e3:9.3f} {faster / us:8.2f} {error:8.1e} {spent:7.0f} "
           f"{load_ours:7.0f} {load_theirs:7.0f}", flush=True)
+    if args.memory:
+        print_memory(args, path, module, arrays, expected, directory)
+    if args.tuning:
+        print_tuning(json.loads(tuned.stdout), work_dir)
     return faster / us
 
 
@@ -159,6 +229,8 @@ def main():
     parser.add_argument("--measure", type=float, default=5, help="seconds of calls for each model")
     parser.add_argument("--shape", action="append", default=[], help="of an input: NAME=1,3,640,640")
     parser.add_argument("--work-dir", help="keeps the database")
+    parser.add_argument("--memory", action="store_true", help="memory and time of loading, each in a process of its own")
+    parser.add_argument("--tuning", action="store_true", help="expected times over the seconds of tuning, and trials")
     args = parser.parse_args()
     args.tvmr = str(pathlib.Path(args.tvmr).resolve())
     print(f"{'model':24} {'tvmr ms':>9} {'ORT ms':>9} {'OV ms':>9} {'vs best':>8} {'error':>8} {'tuned s':>7} {'load ms':>7} {'ORT ms':>7}")
@@ -178,4 +250,8 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if sys.argv[1:2] == ["--load-alone"]:
+        kind, path, threads, inputs, outputs = sys.argv[2:]
+        load_alone(kind, path, int(threads), inputs, outputs)
+    else:
+        sys.exit(main())
