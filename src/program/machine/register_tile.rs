@@ -164,7 +164,7 @@ impl TilePlan {
         };
         let vector = nest.vector_level(last, vectors);
         // Vectors that are assembled from others need registers for those.
-        let picks = vector.is_some_and(|v| nest.operands.iter().any(|o| (2..=MOST_APART).contains(&o.strides[v])));
+        let picks = vector.is_some_and(|v| nest.operands.iter().any(|o| (2..=MOST_APART).contains(&o.strides[v].abs())));
         let left = if picks { vectors.registers.saturating_sub(PICKING) } else { vectors.registers };
         let vectors = &VectorUnit { registers: left, ..*vectors };
 
@@ -248,7 +248,7 @@ impl Accumulation<'_> {
         let levels = self.levels;
         let v = levels.iter().rposition(|l| l.stride == 1 && l.extent.is_some_and(|n| n > 1))?;
         // Region code assembles strided elements, which is better than a reduction that fills no vectors.
-        let is_near = |o: &Operand<'_>| o.is_affine && (0..=MOST_APART).contains(&o.strides[v]);
+        let is_near = |o: &Operand<'_>| o.is_affine && o.strides[v].abs() <= MOST_APART;
         let is_short = levels[last].extent.is_some_and(|n| n < 2 * self.lanes);
         if vectors.has_regions() && is_short && self.operands.iter().all(is_near) {
             return Some(v);

@@ -121,9 +121,9 @@ impl Shape {
                             match stride(arena, index, l.var) {
                                 Some(0) => {}
                                 Some(n) if n == own => shape.pressure += usize::from(!is_sum(stmt)),
-                                // Region code loads the whole range and gathers from it.
-                                Some(n @ 2..=MOST_APART) if own == 1 && machine.vectors.has_regions() => {
-                                    shape.pressure += n as usize;
+                                // Region code loads the whole range and gathers from it, also backwards.
+                                Some(n) if own == 1 && n.abs() <= MOST_APART && machine.vectors.has_regions() => {
+                                    shape.pressure += n.unsigned_abs() as usize;
                                 }
                                 None if own == 1 && machine.vectors.has_regions() => match period(arena, index, l.var) {
                                     Some(period) => {

@@ -170,6 +170,10 @@ pub(super) enum Op2 {
     And,
     Or,
     Xor,
+    /// Shifts each 32-bit lane of `a` by that of `b`; a count outside of `0..32` shifts all bits out.
+    ShiftLeft,
+    /// As [`Op2::ShiftLeft`], arithmetically to the right.
+    ShiftRight,
     /// Interleaves the low halves of each 128-bit chunk of `a` and `b` (`vunpcklps`). Like the next three, it works on
     /// whole registers.
     LowLanes,

@@ -25,7 +25,7 @@ pub(super) fn is_call(arena: &Arena, e: ExprId) -> bool {
         | Intrinsic::CopySign
         | Intrinsic::IsNan => dtype.is_float(),
         Intrinsic::BitAnd | Intrinsic::BitOr | Intrinsic::BitXor => dtype == DType::Int32,
-        Intrinsic::ShiftLeft | Intrinsic::ShiftRight => dtype == DType::Int32 && count(arena, args[1]).is_some(),
+        Intrinsic::ShiftLeft | Intrinsic::ShiftRight => dtype == DType::Int32,
         _ => false,
     }
 }
@@ -107,8 +107,12 @@ impl Builder<'_> {
                 Some(self.binary(op, &a, &b, elem, width))
             }
             Intrinsic::ShiftLeft | Intrinsic::ShiftRight => {
-                let by = count(&self.kernel.arena, args[1])?;
                 let left = f == Intrinsic::ShiftLeft;
+                let Some(by) = count(&self.kernel.arena, args[1]) else {
+                    let (a, by) = (self.expr(args[0])?, self.expr(args[1])?);
+                    let op = if left { Op2::ShiftLeft } else { Op2::ShiftRight };
+                    return Some(self.binary(op, &a, &by, elem, width));
+                };
                 let mut out = Pieces::new();
                 for a in self.expr(args[0])? {
                     let dst = self.fresh();

@@ -97,6 +97,9 @@ fn conditions_and_functions_of_all_row_lengths() {
                 "select(X[i] != Z[0] && !(X[i] < int32(2)), X[i], shift_right(shift_left(X[i], int32(7)), int32(5)))",
             ),
             ("int32", "select(X[i] > Z[0], bitwise_or(X[i], int32(9)), bitwise_xor(X[i], int32(5)))"),
+            // Counts that are negative or too large shift everything out.
+            ("int32", "shift_left(Z[0], X[i]) + shift_right(X[i] * int32(1000), X[i]) - shift_right(X[i], Z[0])"),
+            ("int32", "shift_left(X[i], X[i] * int32(8)) + shift_right(X[i], X[i] * int32(16))"),
         ] {
             let text = format!(
                 "kernel @f(X: in {dtype}[{n}], Z: in {dtype}[1], Y: out {dtype}[{n}]) {{
@@ -114,6 +117,29 @@ fn conditions_and_functions_of_all_row_lengths() {
 }
 ";
     assert!(wide_sets().is_empty() || check_text(text, 1, Closeness::Ulps(4.0)) == wide_sets().len(), "no region");
+}
+
+#[test]
+fn rows_read_backwards() {
+    for n in (1..=70).chain([128, 200]) {
+        for (dtype, value) in [
+            ("float32", "X[M - i] * 2.0"),
+            ("int32", "X[M - i] - X[i]"),
+            ("float64", "max(X[M - i], X[M - i] * float64(3.0))"),
+            ("float16", "X[M - i]"),
+            ("float32", "X[2 * M - 2 * i] + X[2 * M - 2 * i + 1]"),
+        ] {
+            let value = value.replace('M', &(n - 1).to_string());
+            let text = format!(
+                "kernel @f(X: in {dtype}[{}], Y: out {dtype}[{n}]) {{
+  for i in {n} independent {{ Y[i] = {value} }}
+}}
+",
+                2 * n
+            );
+            check_text(&text, n, Closeness::Exact);
+        }
+    }
 }
 
 /// A loop over elements of some types.

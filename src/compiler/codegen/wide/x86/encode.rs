@@ -187,6 +187,8 @@ impl Encoder<'_> {
                     (_, Op2::And) => VPAND,
                     (_, Op2::Or) => VPOR,
                     (_, Op2::Xor) => VPXOR,
+                    (_, Op2::ShiftLeft) => VPSLLVD,
+                    (_, Op2::ShiftRight) => VPSRAVD,
                     (_, Op2::LowLanes) => VUNPCKL.of(elem, width),
                     (_, Op2::HighLanes) => VUNPCKH.of(elem, width),
                     (_, Op2::EvenChunks | Op2::OddChunks) => return None,

@@ -335,13 +335,18 @@ fn masked_loads_and_stores() {
 
 #[test]
 fn arithmetic() {
-    use Op2::{Add, And, Div, HighLanes, LowLanes, Max, Min, Mul, MulPairs, Or, Pack16, Pack32, Sub, Xor};
+    use Op2::{
+        Add, And, Div, HighLanes, LowLanes, Max, Min, Mul, MulPairs, Or, Pack16, Pack32, ShiftLeft, ShiftRight, Sub,
+        Xor,
+    };
+    let arithmetic = [Add, Sub, Mul, Div, Min, Max, And, Or, Xor, ShiftLeft, ShiftRight, MulPairs];
+    let all = arithmetic.into_iter().chain([LowLanes, HighLanes, Pack32, Pack16]);
     each_registers(|regs| {
         let evex = regs.set.is_evex();
         each_shape(regs.set, |elem, width| {
             let (d, a, b) = (regs.v(D, width), regs.v(A, width), regs.v(B, width));
             let s = suffix(elem, width);
-            for op in [Add, Sub, Mul, Div, Min, Max, And, Or, Xor, LowLanes, HighLanes, Pack32, Pack16, MulPairs] {
+            for op in all.clone() {
                 let is_int = elem == Elem::I32;
                 let name = match op {
                     And if evex => "vpandd".into(),
@@ -354,7 +359,9 @@ fn arithmetic() {
                     LowLanes | HighLanes if width < Width::X => continue,
                     LowLanes => format!("vunpcklp{}", if elem == Elem::F64 { "d" } else { "s" }),
                     HighLanes => format!("vunpckhp{}", if elem == Elem::F64 { "d" } else { "s" }),
-                    Pack32 | Pack16 | MulPairs if !is_int => continue,
+                    Pack32 | Pack16 | MulPairs | ShiftLeft | ShiftRight if !is_int => continue,
+                    ShiftLeft => "vpsllvd".into(),
+                    ShiftRight => "vpsravd".into(),
                     Pack32 => "vpackusdw".into(),
                     Pack16 => "vpackuswb".into(),
                     MulPairs => "vpmaddwd".into(),

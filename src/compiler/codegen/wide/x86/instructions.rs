@@ -31,6 +31,8 @@ instructions! {
     VPMULLD            M0F38  P66    0x40;
     VPMINSD            M0F38  P66    0x39;
     VPMAXSD            M0F38  P66    0x3D;
+    VPSLLVD            M0F38  P66    0x47;
+    VPSRAVD            M0F38  P66    0x46;
     VPACKUSDW          M0F38  P66    0x2B;
     VPACKUSWB          M0F    P66    0x67;
     VPMADDWD           M0F    P66    0xF5;
