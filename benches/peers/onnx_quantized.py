@@ -183,7 +183,7 @@ def compare(args, name, path, directory):
         return None, False
     theirs = OnnxRuntime(path, arrays, 1)
     expected = theirs()
-    ours = Tvmr(module, arrays, expected)
+    ours = Tvmr(module, arrays, 1, expected)
     found = ours()
     quanta, error = difference(found, expected)
     agree = f"{quanta:6} {error:8.1e}"

@@ -164,7 +164,8 @@ impl TilePlan {
         };
         let vector = nest.vector_level(last, vectors);
         // Vectors that are assembled from others need registers for those.
-        let picks = vector.is_some_and(|v| nest.operands.iter().any(|o| (2..=MOST_APART).contains(&o.strides[v].abs())));
+        let picks =
+            vector.is_some_and(|v| nest.operands.iter().any(|o| (2..=MOST_APART).contains(&o.strides[v].abs())));
         let left = if picks { vectors.registers.saturating_sub(PICKING) } else { vectors.registers };
         let vectors = &VectorUnit { registers: left, ..*vectors };
 

@@ -15,6 +15,7 @@ mod forward;
 mod functions;
 mod fuse;
 mod hoist;
+mod hoist_checks;
 mod in_place;
 mod machine;
 mod merge_stores;
@@ -81,6 +82,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "in_place", run: Simplified(|k, _| in_place::in_place(k)) },
     Pass { name: "delinearize", run: Simplified(|k, _| delinearize::delinearize(k)) },
     Pass { name: "partition", run: Simplified(|k, m| partition::partition(k, m, Cuts::Order)) },
+    Pass { name: "hoist_checks", run: Plain(|k, _| hoist_checks::hoist_checks(k)) },
     // Operands: bytes four at a time, other narrow operands converted once.
     Pass { name: "reroll", run: Simplified(|k, _| reroll::reroll(k)) },
     Pass { name: "merge_stores", run: Simplified(|k, _| merge_stores::merge_stores(k)) },
