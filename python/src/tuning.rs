@@ -16,6 +16,7 @@ use tvmr::diagnostic::Diagnostics;
 use tvmr::export;
 use tvmr::graph::pass::Context;
 use tvmr::ir::{Func, Module};
+use tvmr::request::graph_building::{GraphVersion, KnownValues};
 use tvmr::request::models::{self, BestKernels, Lookup, Source};
 use tvmr::request::program::Program;
 use tvmr::request::tuning::{Plan, Request, TimeLimit};
@@ -95,6 +96,7 @@ impl Found {
 }
 
 /// The model that a program is, with its tuned kernels.
+#[derive(Clone)]
 #[pyclass(frozen, module = "tvmr")]
 pub(crate) struct FoundModel(Arc<TunedModel>);
 
@@ -105,6 +107,21 @@ struct TunedModel {
     context: Context,
     setting: Setting,
     best: BestKernels,
+}
+
+impl FoundModel {
+    /// It, as a function of a library; for code that runs on this CPU `only`, or on others as well.
+    ///
+    /// # Errors
+    /// Weights are missing, or what is computed once fails.
+    pub(crate) fn exported(&self, only: bool) -> Result<export::Function, Error> {
+        let TunedModel { source, lowered, name, context, setting, best } = &*self.0;
+        let mut known = KnownValues::new(source.name.as_ref(), source.weights.as_deref());
+        let schedule = |func| best.tuned.get(&func).cloned();
+        let version = GraphVersion::of(lowered, name)?;
+        let version = version.build(schedule, &mut known, &context.libraries, setting, only)?;
+        Ok(export::Function { name: name.clone(), size_names: Vec::new(), batch: None, versions: vec![version] })
+    }
 }
 
 #[pymethods]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tvmr
-from conftest import copies
+from conftest import W, copies
 
 needs_linker = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no linker")
 
@@ -71,6 +71,33 @@ def test_mistakes_are_exceptions_and_write_nothing(matmul, tmp_path):
     with pytest.raises(tvmr.MachineError, match="cannot make the directory"):
         matmul.build(tmp_path / "file" / "matmul")
     assert [f.name for f in tmp_path.iterdir()] == ["file"]
+
+
+@needs_linker
+@pytest.mark.parametrize("external", [False, True])
+def test_a_tuned_model_is_built_with_its_weights(onnx_file, tmp_path, external):
+    tuned = tvmr.tune(onnx_file, shapes={"x": (3, 4)}, trials=2)
+    weights = tmp_path / "net.weights"
+    options = {"external_weights": weights} if external else {}
+    built = tuned.build(tmp_path / "net", emit=["shared", "python"], **options)
+    assert {f.name for f in built} == {"libnet.so", "net.py"} | ({"net.weights"} if external else set())
+    x, y = np.random.default_rng(0).random((3, 4), np.float32), np.empty((3, 8), np.float32)
+    expected = tuned.model(x)
+    onnx_file.unlink()
+    load(tmp_path / "net.py").main(x, y)
+    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_allclose(y, np.maximum(x @ W, 0), rtol=1e-5)
+
+
+def test_a_function_of_a_model_is_built_alone(onnx_file, tmp_path):
+    tuned = tvmr.tune(onnx_file, shapes={"x": (3, 4)}, trials=2)
+    header = next(iter(tuned.values())).build(tmp_path / "one")[1].read_text()
+    assert "one_main(" not in header and next(iter(tuned)) in header
+
+
+def test_external_weights_are_those_of_models(matmul, tmp_path):
+    with pytest.raises(tvmr.InputError, match="no function has weights for `--external-weights`"):
+        matmul.build(tmp_path / "matmul", external_weights=tmp_path / "matmul.weights")
 
 
 SCALED = """

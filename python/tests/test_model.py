@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import MATMUL, SEVERAL
+from conftest import MATMUL, SEVERAL, W, node, onnx_model, value
 from test_kernel import OfDlpack
 
 import tvmr
@@ -25,8 +25,6 @@ def main(x: R.Tensor(("n", 4), "float32"), y: R.Tensor((8,), "float32"), w: R.Te
     return (a, b)
 """
 
-W = np.random.default_rng(1).random((4, 8), np.float32)
-
 
 def compiled(n=3, **options):
     return tvmr.compile(TEXT, shapes={"x": (n, 4)}, weights={"w": W}, **options)
@@ -36,46 +34,6 @@ def arrays(n=3):
     rng = np.random.default_rng(0)
     x, y = rng.random((n, 4), np.float32), rng.random(8, np.float32)
     return x, y, x @ W + y
-
-
-def field(number, content):
-    """A field of a protobuf message: bytes, a text, or an integer."""
-    if isinstance(content, int):
-        return varint(number << 3) + varint(content)
-    content = content.encode() if isinstance(content, str) else content
-    return varint(number << 3 | 2) + varint(len(content)) + content
-
-
-def varint(n):
-    return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)
-
-
-def value(name, dims, element=1):
-    """The description of an input or output."""
-    dims = b"".join(field(1, field(2 if isinstance(d, str) else 1, d)) for d in dims)
-    return field(1, name) + field(2, field(1, field(1, element) + field(2, dims)))
-
-
-def node(op, inputs, output):
-    return b"".join(field(1, name) for name in inputs) + field(2, output) + field(4, op)
-
-
-def onnx_model(nodes, inputs, outputs, weights=()):
-    graph = b"".join(field(1, n) for n in nodes)
-    for name, array in weights:
-        dims = b"".join(field(1, n) for n in array.shape)
-        graph += field(5, dims + field(2, 1) + field(8, name) + field(9, array.tobytes()))
-    graph += b"".join(field(11, i) for i in inputs) + b"".join(field(12, o) for o in outputs)
-    return field(1, 8) + field(7, graph) + field(8, field(2, 13))
-
-
-@pytest.fixture
-def onnx_file(tmp_path):
-    """relu(x · w), with a dimension that has no value."""
-    nodes = [node("MatMul", ["x", "w"], "a"), node("Relu", ["a"], "y")]
-    path = tmp_path / "net.onnx"
-    path.write_bytes(onnx_model(nodes, [value("x", ["n", 4])], [value("y", ["n", 8])], [("w", W)]))
-    return path
 
 
 def test_an_onnx_model_is_called_on_arrays(onnx_file):

@@ -83,7 +83,7 @@ class Function:
         only_this_cpu: bool = False,
     ) -> list[pathlib.Path]:
         """Writes a library of native code with this function alone; see `Tuned.build`."""
-        return _build([self], output, emit, prefix, tvm_ffi, only_this_cpu)
+        return _build([self], None, output, emit, prefix, tvm_ffi, only_this_cpu, None)
 
     def __repr__(self) -> str:
         return f"<tvmr.Function {_line(self)}>"
@@ -173,8 +173,10 @@ class Tuned(Mapping[str, Function]):
         prefix: str | None = None,
         tvm_ffi: bool = True,
         only_this_cpu: bool = False,
+        external_weights: str | os.PathLike[str] | None = None,
     ) -> list[pathlib.Path]:
-        """Writes a library of native code with all functions, which needs nothing of tvmr.
+        """Writes a library of native code, which needs nothing of tvmr: of the whole model with its weights, or of all functions
+        if there is none.
 
         Args:
             output: The directory and the name of the files, such as ``"build/matmul"``.
@@ -182,15 +184,17 @@ class Tuned(Mapping[str, Function]):
             prefix: The first part of all symbols; the name of the files if left out.
             tvm_ffi: Export symbols of TVM-FFI.
             only_this_cpu: Code for this CPU alone, without a version for others of the architecture.
+            external_weights: A file for the weights of a model, which the library does not contain then. Callers map it and pass it
+                once. Weights above 1 GiB need it.
 
         Returns:
             The paths of the files.
 
         Raises:
-            InputError: An option is wrong, or a parameter has no form in C.
+            InputError: An option is wrong, a parameter has no form in C, or weights are missing.
             MachineError: A file cannot be written, or there is no linker.
         """
-        return _build(list(self.values()), output, emit, prefix, tvm_ffi, only_this_cpu)
+        return _build(list(self.values()), self._model, output, emit, prefix, tvm_ffi, only_this_cpu, external_weights)
 
     def __repr__(self) -> str:
         return f"<tvmr.Tuned {'; '.join(_line(f) for f in self._functions.values())}>"
@@ -198,19 +202,23 @@ class Tuned(Mapping[str, Function]):
 
 def _build(
     functions: Sequence[Function],
+    model: _tvmr.FoundModel | None,
     output: str | os.PathLike[str],
     emit: Sequence[str],
     prefix: str | None,
     tvm_ffi: bool,
     only_this_cpu: bool,
+    external_weights: str | os.PathLike[str] | None,
 ) -> list[pathlib.Path]:
     return _tvmr.build(
         found=[f._found for f in functions],
+        model=model,
         output=os.fspath(output),
         emit=[emit] if isinstance(emit, str) else list(emit),
         prefix=prefix,
         tvm_ffi=tvm_ffi,
         only_this_cpu=only_this_cpu,
+        external_weights=None if external_weights is None else os.fspath(external_weights),
     )
 
 

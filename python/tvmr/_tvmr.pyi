@@ -89,11 +89,13 @@ def tune(
 def build(
     *,
     found: Sequence[Found],
+    model: FoundModel | None,
     output: str,
     emit: Sequence[str],
     prefix: str | None,
     tvm_ffi: bool,
     only_this_cpu: bool,
+    external_weights: str | None,
 ) -> list[pathlib.Path]: ...
 def command(args: Sequence[str]) -> int: ...
 def records(

@@ -18,20 +18,16 @@ use super::versions::{Wanted, setting_of};
 use super::{Done, records, setting};
 use crate::export::{self, Body, File, Version};
 use crate::graph;
-use crate::graph::scheduled::Scheduled;
+use crate::ir::Symbol;
 use crate::ir::equal::Equality;
-use crate::ir::{Func, Symbol};
-use crate::model::Preparations;
 use crate::onnx;
 use crate::request::building::{self, Request};
-use crate::request::program;
-use crate::request::weights::Weights;
+use crate::request::graph_building::{GraphVersion, KnownValues};
 use crate::te_function::WorkloadChoice;
 use crate::workload::Workload;
 use clap::builder::PossibleValue;
 use serde_json::json;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Build native code of a program: an object file, libraries, headers and wrappers
 #[derive(clap::Args, Debug)]
@@ -172,7 +168,7 @@ fn functions(args: &Args, global: &Global, console: Console) -> Result<Vec<expor
     let mut missing: Vec<(String, String)> = Vec::new();
     let bind: Vec<(String, Vec<i64>)> = args.bind.iter().flat_map(|sizes| sizes.0.iter().cloned()).collect();
     let choices = build_choices::choices(&bind, &args.graph.shape)?;
-    let mut known = KnownValues::new(args);
+    let mut known = KnownValues::new(&args.file, weights);
     let name = args.file.to_string_lossy();
     let batch = args.batch_loop.as_deref();
     let Versions { size_names, sizes, told } = build_choices::versions(&name, &choices, batch, || match &content {
@@ -245,19 +241,6 @@ fn without_idle_sizes(function: export::Function) -> export::Function {
     function
 }
 
-/// The values that the versions of a graph share.
-struct KnownValues {
-    weights: Weights,
-    preparations: Preparations,
-}
-
-impl KnownValues {
-    fn new(args: &Args) -> KnownValues {
-        let weights = Weights::new(&args.file, args.graph.weights.as_deref());
-        KnownValues { weights, preparations: Preparations::default() }
-    }
-}
-
 /// A graph with fixed extents: calls of its kernels, with their schedules. Names without a record are added to `missing`.
 fn graph_version(
     args: &Args,
@@ -272,42 +255,20 @@ fn graph_version(
     args.wanted().check_for_graph(&name)?;
     let cx = args.graph.context()?;
     let lowered = program.lowered(&cx)?;
-    let mistakes = |found| Failure::from(program::mistakes(program, vec![found]));
-    let function =
-        lowered.graph(Some(&name))?.ok_or_else(|| Failure::Machine(format!("`{name}` is gone"), String::new()))?;
-    let steps = graph::program::Program::of(function).map_err(mistakes)?;
-    let routines = graph::program::Kernels::of(&steps.steps);
-    check_foreign(&name, &routines.foreign())?;
-    let chosen = routines.positions(lowered.module()).map_err(mistakes)?;
-    let weights = known.weights.of(&steps)?;
-    let versions = versions(args, global, &lowered, &chosen, console, missing)?;
-    let best = |func: Symbol, written: Func| {
-        let version = routines.routines.iter().zip(&versions).find(|(routine, _)| routine.prim_func() == Some(func));
-        match version.map(|(_, (_, version))| &version.body) {
-            Some(Body::Func(best)) => (**best).clone(),
-            Some(Body::Graph(_)) | None => written,
-        }
+    let graph = GraphVersion::of(&lowered, &name)?;
+    let versions: Vec<(Symbol, Version)> = graph
+        .prim_funcs
+        .iter()
+        .map(|&i| lowered.module().funcs[i].name)
+        .zip(versions(args, global, &lowered, &graph.prim_funcs, console, missing)?.into_iter().map(|(_, v)| v))
+        .collect();
+    let best = |func: Symbol| match versions.iter().find(|(name, _)| *name == func).map(|(_, version)| &version.body) {
+        Some(Body::Func(best)) => Some((**best).clone()),
+        Some(Body::Graph(_)) | None => None,
     };
-    let scheduled = Scheduled::new(steps, lowered.module(), best).map_err(mistakes)?;
     let setting = setting::here(&args.machine, global, true, console)?;
-    let prepared = known.preparations.results(&scheduled, &cx.libraries, &setting, &weights);
-    let prepared = prepared.map_err(|e| super::run_model::failure(program, &name, e))?;
-    let graph = export::Graph::new(scheduled, &weights, &prepared);
-    let body = Body::Graph(Arc::new(graph));
-    let targets = export::Versions::of(setting.codegen(), global.isa.is_some());
-    Ok((name, Version { sizes: Vec::new(), body, accesses: Vec::new(), targets, measured: None }))
-}
-
-/// Refuses a graph whose calls need functions of shared libraries: an object has only what tvmr compiles.
-fn check_foreign(graph: &str, names: &[Symbol]) -> Result<(), Failure> {
-    if names.is_empty() {
-        return Ok(());
-    }
-    let names: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
-    let message =
-        format!("`{graph}` calls {} of a shared library, whose code cannot be put into an object", names.join(", "));
-    let help = "define the functions as prim_funcs, in the module or in a file that `--library` names".to_owned();
-    Err(Failure::Usage(message, help))
+    let version = graph.build(best, known, &cx.libraries, &setting, global.isa.is_some())?;
+    Ok((name, version))
 }
 
 /// The functions of a program with fixed extents, with their schedules. Names without a record are added to `missing`.

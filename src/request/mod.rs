@@ -17,7 +17,7 @@
 //! | [`databases`] | opening databases that must exist |
 //! | [`import`](mod@import) | schedules of other tuners' logs |
 //! | [`tuning`] | tuning the functions of a program; start here |
-//! | [`building`] | building libraries of native code |
+//! | [`building`], [`graph_building`] | building libraries of native code |
 //! | [`weights`] | the weights of models that are built |
 //! | [`verdict`] | whether a finished run found what was asked for |
 //! | [`status`] | a line about the progress of a run |
@@ -26,6 +26,7 @@ pub mod building;
 pub mod databases;
 pub mod elements;
 mod error;
+pub mod graph_building;
 pub mod import;
 pub mod models;
 pub mod program;
