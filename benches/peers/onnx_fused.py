@@ -47,6 +47,38 @@ def cases():
     yield "heads_causal", "MultiHeadAttention", [x, keys(), keys()], (), heads | {"unidirectional": 1}
     args = [x, keys(), keys(), None, None, None, past(), past()]
     yield "heads_past", "MultiHeadAttention", args, (), heads | {"results": 3}
+    args = [uint8(BATCH, ROWS, WIDTH), int8(WIDTH, 3 * WIDTH), floats(3 * WIDTH), scale(0.02), scale(0.01)]
+    zeros = [zero(120), np.array(0, "int8")]
+    yield "attention_quantised", "QAttention", [*args, None, *zeros], tuple(range(1, 5)) + (6, 7), heads
+    yield "attention_quantised_mask", "QAttention", [*args, mask, *zeros], tuple(range(1, 5)) + (6, 7), heads
+    yield "attention_quantised_past", "QAttention", [*args, None, *zeros, past(2)], (), heads | {"unidirectional": 1, "results": 2}
+    # 4 heads share 2 of keys and values.
+    size, tokens = 16, lambda n: np.array([n - 1] * BATCH, "int32")  # noqa: E731
+    angles = [floats(16, size // 2), floats(16, size // 2)]
+    kv = lambda rows: floats(BATCH, 2, rows, size)  # noqa: E731
+    group = {"num_heads": 4, "kv_num_heads": 2, "results": 3}
+    first = [floats(BATCH, ROWS, 4 * size), floats(BATCH, ROWS, 2 * size), floats(BATCH, ROWS, 2 * size)]
+    count = lambda n: [tokens(n), np.array(n, "int32")]  # noqa: E731
+    known = (5, 6)
+    yield "group", "GroupQueryAttention", [*first, None, None, *count(ROWS)], known, group
+    yield "group_packed", "GroupQueryAttention", [floats(BATCH, ROWS, 8 * size), *[None] * 4, *count(ROWS)], known, group
+    rotary = group | {"do_rotary": 1}
+    yield "group_rotary", "GroupQueryAttention", [*first, None, None, *count(ROWS), *angles], known, rotary
+    past_kv = [kv(7), kv(7)]
+    new = [floats(BATCH, 1, 4 * size), floats(BATCH, 1, 2 * size), floats(BATCH, 1, 2 * size)]
+    yield "group_decode", "GroupQueryAttention", [*new, *past_kv, *count(8), *angles], known, rotary
+    yield "group_interleaved", "GroupQueryAttention", [*new, *past_kv, *count(8), *angles], known, rotary | {"rotary_interleaved": 1}
+    yield "group_window", "GroupQueryAttention", [*new, *past_kv, *count(8)], known, group | {"local_window_size": 3}
+    yield "group_window_rows", "GroupQueryAttention", [*first, None, None, *count(ROWS)], known, group | {"local_window_size": 2}
+    yield "group_cap", "GroupQueryAttention", [*new, *past_kv, *count(8)], known, group | {"softcap": 2.0, "scale": 0.7}
+    yield "group_chunk", "GroupQueryAttention", [*[a[:1] for a in [*first, kv(7), kv(7), tokens(12)]], np.array(12, "int32")], known, group
+    yield "group_buffer", "GroupQueryAttention", [*new, kv(12), kv(12), *count(8), *angles], known, rotary
+    by_heads, at = floats(BATCH, 4, ROWS, size), np.arange(BATCH * ROWS).reshape(BATCH, ROWS) % 16
+    yield "rotary", "RotaryEmbedding", [by_heads, at, *angles], (), {}
+    yield "rotary_flat", "RotaryEmbedding", [first[0], at, *angles], (), {}
+    yield "rotary_offset", "RotaryEmbedding", [first[0], np.array([3]), *angles], (), {"interleaved": 1}
+    half = [a[:, : size // 4].copy() for a in angles]
+    yield "rotary_part", "RotaryEmbedding", [first[0], at, *half], (), {"num_heads": 4, "rotary_embedding_dim": size // 2}
     norm = [x, keys(), floats(WIDTH)]
     yield "skip", "SkipLayerNormalization", [*norm, floats(WIDTH), floats(WIDTH)], (), {"epsilon": 1e-5}
     yield "skip_plain", "SkipLayerNormalization", norm, (), {"epsilon": 1e-5}
@@ -63,6 +95,10 @@ def cases():
     yield "gelu_quick", "QuickGelu", [x], (), {}
     factors = [floats(2, 4, 3), floats(2, 5, 4)]
     yield "product", "FusedMatMul", factors, (), {"transA": 1, "transB": 1, "alpha": 0.5}
+    gemm = [floats(4, 3), floats(4, 5), floats(5)]
+    for name, numbers in (("Relu", {}), ("LeakyRelu", {"activation_alpha": 0.2}), ("Tanh", {})):
+        attributes = {"transA": 1, "alpha": 0.5, "beta": 2.0, "activation": name} | numbers
+        yield f"gemm_{name}", "FusedGemm", gemm, (), attributes
     image = [floats(1, 3, 6, 6), floats(4, 3, 3, 3), floats(4)]
     for name, numbers in (("Relu", []), ("LeakyRelu", [0.2]), ("Clip", [-0.5, 0.7]), ("HardSigmoid", [0.3, 0.4])):
         attributes = {"activation": name, "pads": [1, 1, 1, 1]} | ({"activation_params": numbers} if numbers else {})
@@ -74,6 +110,13 @@ def cases():
     one = [uint8(3, 40), scale(0.05), zero(128), scale(1 / 256), zero(0)]
     yield "quantised_sigmoid", "QLinearSigmoid", one, (1, 2, 3, 4), {}
     yield "quantised_leaky", "QLinearLeakyRelu", one, (1, 2, 3, 4), {"alpha": 0.1}
+    yield "quantised_softmax", "QLinearSoftmax", [uint8(3, 40), scale(0.05), zero(128), scale(1 / 256), zero(0)], (1, 2, 3, 4), {"opset": 13}
+    factors = [uint8(3, 40), int8(40, 6), scale(0.02), floats(6) ** 2 + 0.01, zero(100)]
+    yield "integers_to_floats", "MatMulIntegerToFloat", [*factors, np.zeros(6, "int8"), floats(6)], (), {}
+    yield "integers_to_floats_plain", "MatMulIntegerToFloat", [*factors[:3], scale(0.1)], (), {}
+    dynamic = [floats(2, 3, 40), int8(40, 6), floats(6) ** 2 + 0.01]
+    yield "dynamic_product", "DynamicQuantizeMatMul", [*dynamic, None, floats(6)], (1, 2), {}
+    yield "dynamic_product_zeros", "DynamicQuantizeMatMul", [*dynamic, np.arange(6).astype("int8")], (1, 2, 3), {}
     pool = [uint8(2, 3, 5, 5), scale(0.05), zero(128), scale(0.02), zero(10)]
     yield "quantised_pool", "QLinearGlobalAveragePool", pool, (), {"channels_last": 0}
     yield "quantised_average", "QLinearAveragePool", pool, (), {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [0, 0, 1, 1]}

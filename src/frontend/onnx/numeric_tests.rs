@@ -326,6 +326,71 @@ fn skipped_layers_are_added_and_normalised() {
     );
 }
 
+/// A node of `com.microsoft`.
+fn fused(op: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
+    NodeProto { domain: "com.microsoft".into(), ..node(op, inputs, outputs) }
+}
+
+/// Two heads share one of keys and values. The cache has room for three tokens, of which one is known.
+fn grouped(lengths: &[i64]) -> Result<Vec<Vec<f64>>, String> {
+    let node = fused("GroupQueryAttention", &["q", "k", "v", "pk", "pv", "n", "all"], &["y", "keys", "values"]);
+    let node = with_int(with_int(node, "num_heads", 2), "kv_num_heads", 1);
+    let tensors = vec![
+        f("q", &[1, 1, 4], &[1.0; 4]),
+        f("k", &[1, 1, 2], &[0.0; 2]),
+        f("v", &[1, 1, 2], &[4.0, 8.0]),
+        f("pk", &[1, 1, 3, 2], &[0.0; 6]),
+        f("pv", &[1, 1, 3, 2], &[2.0, 4.0, 7.0, 7.0, 7.0, 7.0]),
+        ints("n", &[lengths.len() as i64], lengths),
+        ints("all", &[], &[2]),
+    ];
+    results(vec![node], tensors, &["y", "values"])
+}
+
+#[test]
+fn heads_that_share_keys_attend_what_a_cache_holds() {
+    let found = grouped(&[1]).expect("results");
+    assert_eq!(found, [vec![3.0, 6.0, 3.0, 6.0], vec![2.0, 4.0, 4.0, 8.0, 0.0, 0.0]]);
+    for (lengths, why) in
+        [(&[1, 0][..], "a number of tokens that all of a batch have"), (&[4], "4 tokens in a cache of 3")]
+    {
+        assert!(grouped(lengths).is_err_and(|e| e.contains(why)), "{why}");
+    }
+}
+
+#[test]
+fn pairs_are_turned_by_the_angles_of_their_positions() {
+    let node = fused("RotaryEmbedding", &["x", "at", "cos", "sin"], &["y"]);
+    let tensors = |at: &[i64]| {
+        let (cos, sin) = (f("cos", &[3, 1], &[1.0, 1.0, 0.0]), f("sin", &[3, 1], &[0.0, 0.0, 1.0]));
+        vec![
+            f("x", &[1, 2, 2], &[3.0, 5.0, 7.0, 9.0]),
+            ints("at", &if at.len() == 1 { vec![1] } else { vec![1, 2] }, at),
+            cos,
+            sin,
+        ]
+    };
+    // The first token is at position 1, or each has its own.
+    check(vec![node.clone()], tensors(&[1]), &[3.0, 5.0, -9.0, 7.0]);
+    check(vec![node], tensors(&[2, 0]), &[-5.0, 3.0, 7.0, 9.0]);
+}
+
+#[test]
+fn a_tensor_is_quantised_for_a_product_with_bytes() {
+    let b = TensorProto { data_type: 3, ..ints("b", &[2, 1], &[]) };
+    let b = TensorProto { raw_data: Bytes::from_static(&[1, 2]), int64_data: Vec::new(), ..b };
+    let tensors = vec![f("a", &[1, 2], &[0.0, 255.0]), b, f("s", &[1], &[0.5]), f("c", &[1], &[1.0])];
+    check(vec![fused("DynamicQuantizeMatMul", &["a", "b", "s", "", "c"], &["y"])], tensors, &[256.0]);
+}
+
+#[test]
+fn the_activation_of_a_fused_product_has_its_numbers() {
+    let node = with(fused("FusedGemm", &["a", "b"], &["y"]), "activation", text("LeakyRelu"));
+    let tensors = || vec![f("a", &[1, 1], &[1.0]), f("b", &[1, 1], &[-10.0])];
+    check(vec![node.clone()], tensors(), &[-0.1]);
+    check(vec![with(node, "activation_alpha", float(0.25))], tensors(), &[-2.5]);
+}
+
 #[test]
 fn sequences_are_lists_while_the_model_is_read() {
     let nodes = vec![

@@ -124,7 +124,7 @@ impl<'m> Node<'_, 'm> {
 }
 
 /// Heads of keys or values, one for each head of the query.
-fn grouped(n: &mut Node<'_, '_>, q: ValueId, k: ValueId) -> Result<ValueId> {
+pub(super) fn grouped(n: &mut Node<'_, '_>, q: ValueId, k: ValueId) -> Result<ValueId> {
     let (queries, keys) = (n.known_extent(q, 1)?, n.known_extent(k, 1)?);
     match queries.checked_rem(keys) {
         Some(0) => n.repeat(k, queries / keys, 1),
@@ -284,52 +284,92 @@ fn masked(n: &mut Node<'_, '_>, scores: ValueId, before: crate::ir::ExprId) -> R
 }
 
 fn rotary(n: &mut Node<'_, '_>) -> Result<ValueId> {
-    let (x, mut cos, mut sin) = (n.value(0)?, n.value(1)?, n.value(2)?);
-    if let Some(positions) = n.opt_value(3)? {
-        (cos, sin) = (n.take(cos, positions)?, n.take(sin, positions)?);
-    }
+    let (x, cos, sin) = (n.value(0)?, n.value(1)?, n.value(2)?);
+    let positions = n.opt_value(3)?;
     let shape = n.shape(x)?;
     let heads = n.int("num_heads", 0);
-    let is_flat = shape.len() == 3;
+    let is_interleaved = n.flag("interleaved", false);
     let (mut by_heads, mut axis) = (x, 1);
-    if is_flat {
+    if let [batch, rows, _] = shape[..] {
         let size = n.last_extent(x)?.checked_div(heads).filter(|&size| size > 0);
         let Some(size) = size else { return n.fail("`RotaryEmbedding` of 3 dimensions lacks `num_heads`") };
-        let (heads, size) = (n.index(heads), n.index(size));
-        by_heads = n.reshape(x, vec![shape[0], shape[1], heads, size])?;
+        by_heads = n.reshape_to_rest(x, &[batch, rows], size)?;
         axis = 2;
     }
-    let size = n.last_extent(by_heads)?;
-    let rotated = match n.int("rotary_embedding_dim", 0) {
-        0 => size,
-        dim if (2..=size).contains(&dim) => dim,
-        dim => return n.fail(format!("`RotaryEmbedding` rotates {dim} of {size} elements")),
-    };
-    let (cos, sin) = (n.expand_dims(cos, &[axis])?, n.expand_dims(sin, &[axis])?);
-    let is_interleaved = n.flag("interleaved", false);
-    let half = rotated / 2;
-    let (a, b) = if is_interleaved {
-        (n.part(by_heads, 3, (0, rotated), 2)?, n.part(by_heads, 3, (1, rotated), 2)?)
-    } else {
-        (n.part(by_heads, 3, (0, half), 1)?, n.part(by_heads, 3, (half, rotated), 1)?)
-    };
-    let mut product = |x, y| n.binary("multiply", x, y);
-    let (cos_a, sin_b, sin_a, cos_b) = (product(cos, a)?, product(sin, b)?, product(sin, a)?, product(cos, b)?);
-    let (real, imaginary) = (n.binary("subtract", cos_a, sin_b)?, n.binary("add", sin_a, cos_b)?);
-    let mut y = if is_interleaved {
-        let (real, imaginary) = (n.expand_dims(real, &[4])?, n.expand_dims(imaginary, &[4])?);
-        let both = n.concat(vec![real, imaginary], 4)?;
-        let mut whole = n.shape(by_heads)?;
-        whole[3] = n.index(rotated);
-        n.reshape(both, whole)?
-    } else {
-        n.concat(vec![real, imaginary], 3)?
-    };
-    if rotated < size {
-        let rest = n.part(by_heads, 3, (rotated, size), 1)?;
-        y = n.concat(vec![y, rest], 3)?;
-    }
+    let turn = Rotation::of(n, (cos, sin), positions, axis, is_interleaved)?;
+    let y = turn.apply(n, by_heads)?;
     n.reshape(y, shape)
+}
+
+/// Turns of pairs of elements by angles that depend on the position (Su et al., "RoFormer", 2021).
+pub(super) struct Rotation {
+    /// Cosines and sines, with a dimension for the heads.
+    cos: ValueId,
+    sin: ValueId,
+    is_interleaved: bool,
+}
+
+impl Rotation {
+    /// The turns by cosines and sines of each position of a batch; or of all positions, of which `positions` chooses. The heads are
+    /// dimension `heads`. Pairs are neighbours, or elements of both halves.
+    pub(super) fn of(
+        n: &mut Node<'_, '_>,
+        (mut cos, mut sin): (ValueId, ValueId),
+        positions: Option<ValueId>,
+        heads: i64,
+        is_interleaved: bool,
+    ) -> Result<Rotation> {
+        if let Some(positions) = positions {
+            (cos, sin) = (n.take(cos, positions)?, n.take(sin, positions)?);
+        }
+        let (wanted, found) = (n.int("rotary_embedding_dim", 0), n.last_extent(cos)?.saturating_mul(2));
+        if wanted != 0 && wanted != found {
+            return n.fail(format!("`{}` rotates {wanted} elements by the angles of {found}", n.op_type()));
+        }
+        let (cos, sin) = (n.expand_dims(cos, &[heads])?, n.expand_dims(sin, &[heads])?);
+        Ok(Rotation { cos, sin, is_interleaved })
+    }
+
+    /// A tensor of 4 dimensions, of which the last has the elements of a head; those behind the pairs stay as they are.
+    pub(super) fn apply(&self, n: &mut Node<'_, '_>, x: ValueId) -> Result<ValueId> {
+        let Rotation { cos, sin, is_interleaved } = *self;
+        let (size, half) = (n.last_extent(x)?, n.last_extent(cos)?);
+        let rotated = 2 * half;
+        if half < 1 || rotated > size {
+            return n.fail(format!("`{}` rotates {rotated} of {size} elements", n.op_type()));
+        }
+        let (a, b) = if is_interleaved {
+            (n.part(x, 3, (0, rotated), 2)?, n.part(x, 3, (1, rotated), 2)?)
+        } else {
+            (n.part(x, 3, (0, half), 1)?, n.part(x, 3, (half, rotated), 1)?)
+        };
+        let mut product = |x, y| n.binary("multiply", x, y);
+        let (cos_a, sin_b, sin_a, cos_b) = (product(cos, a)?, product(sin, b)?, product(sin, a)?, product(cos, b)?);
+        let (real, imaginary) = (n.binary("subtract", cos_a, sin_b)?, n.binary("add", sin_a, cos_b)?);
+        let y = if is_interleaved {
+            let (real, imaginary) = (n.expand_dims(real, &[4])?, n.expand_dims(imaginary, &[4])?);
+            let both = n.concat(vec![real, imaginary], 4)?;
+            let mut whole = n.shape(x)?;
+            whole[3] = n.index(rotated);
+            n.reshape(both, whole)?
+        } else {
+            n.concat(vec![real, imaginary], 3)?
+        };
+        if rotated == size {
+            return Ok(y);
+        }
+        let rest = n.part(x, 3, (rotated, size), 1)?;
+        n.concat(vec![y, rest], 3)
+    }
+}
+
+impl Node<'_, '_> {
+    /// A tensor with these first dimensions and a last one of `size` elements; one between them has the rest.
+    pub(super) fn reshape_to_rest(&mut self, x: ValueId, first: &[crate::ir::ExprId], size: i64) -> Result<ValueId> {
+        let count = self.last_extent(x)? / size;
+        let (count, size) = (self.index(count), self.index(size));
+        self.reshape(x, first.iter().copied().chain([count, size]).collect())
+    }
 }
 
 /// The recurrence of linear attention, one step for each position: `S = exp(g) S + beta k (v - S k)`, `o = q S`.

@@ -1,22 +1,24 @@
 //! Operators that ONNX Runtime writes into optimised models (`com.microsoft`).
 
 use super::elementwise::hard_sigmoid;
-use super::nn::{convolution, spatial};
+use super::nn::{convolution, gemm, spatial};
 use super::*;
-use crate::ir::{DType, ExprId};
+use crate::ir::DType;
 
 /// An operator of `com.microsoft`.
-const fn fused(name: &'static str, rule: for<'m> fn(&mut Node<'_, 'm>) -> Result<Vec<Operand<'m>>>) -> Operator {
+pub(super) const fn fused(
+    name: &'static str,
+    rule: for<'m> fn(&mut Node<'_, 'm>) -> Result<Vec<Operand<'m>>>,
+) -> Operator {
     Operator { domain: "com.microsoft", name, versions: (1, 1), rule: Rule::Many(rule) }
 }
 
 /// An operator of `com.microsoft` with one result.
-const fn plain(name: &'static str, rule: fn(&mut Node<'_, '_>) -> Result<ValueId>) -> Operator {
+pub(super) const fn plain(name: &'static str, rule: fn(&mut Node<'_, '_>) -> Result<ValueId>) -> Operator {
     Operator { domain: "com.microsoft", name, versions: (1, 1), rule: Rule::One(rule) }
 }
 
 pub(super) static OPERATORS: &[Operator] = &[
-    fused("Attention", attention),
     plain("BiasGelu", |n| {
         let (x, bias) = (n.value(0)?, n.value(1)?);
         let x = n.binary("add", x, bias)?;
@@ -43,20 +45,13 @@ pub(super) static OPERATORS: &[Operator] = &[
             y = n.binary("add", y, other)?;
         }
         let numbers: Vec<f64> = n.floats("activation_params").unwrap_or_default().iter().map(|&v| v.into()).collect();
-        let number = |i: usize, default: f64| numbers.get(i).copied().unwrap_or(default);
-        match n.text("activation", "").as_str() {
-            "" => Ok(y),
-            "Relu" => n.unary("nn.relu", y),
-            "Sigmoid" => n.unary("sigmoid", y),
-            "Tanh" => n.unary("tanh", y),
-            "LeakyRelu" => n.call("nn.leakyrelu", vec![("data", Arg::Value(y)), ("alpha", float(number(0, 0.01)))]),
-            "Clip" => {
-                y = n.with_number("maximum", y, number(0, f64::from(f32::MIN)))?;
-                n.with_number("minimum", y, number(1, f64::from(f32::MAX)))
-            }
-            "HardSigmoid" => hard_sigmoid(n, y, number(0, 0.2), number(1, 0.5)),
-            other => n.fail(format!("`FusedConv` has the activation `{other}`")),
-        }
+        activated(n, y, |i, default| numbers.get(i).copied().unwrap_or(default))
+    }),
+    plain("FusedGemm", |n| {
+        let (alpha, beta) = (n.opt_float("activation_alpha"), n.opt_float("activation_beta"));
+        n.ignore("activation_gamma");
+        let y = gemm(n)?;
+        activated(n, y, |i, default| [alpha, beta].get(i).copied().flatten().unwrap_or(default))
     }),
     plain("FusedMatMul", |n| {
         let (mut a, mut b, alpha) = (n.value(0)?, n.value(1)?, n.float("alpha", 1.0));
@@ -77,7 +72,6 @@ pub(super) static OPERATORS: &[Operator] = &[
         n.unary("nn.gelu", x)
     }),
     plain("MatMulNBits", matmul_bits),
-    fused("MultiHeadAttention", multi_head),
     plain("QuickGelu", |n| {
         let (x, alpha) = (n.value(0)?, n.float("alpha", 1.702));
         let s = n.with_number("multiply", x, alpha)?;
@@ -111,15 +105,20 @@ pub(super) static OPERATORS: &[Operator] = &[
     }),
 ];
 
-impl Node<'_, '_> {
-    /// A matrix, or several, with its last two dimensions exchanged.
-    fn swapped(&mut self, x: ValueId) -> Result<ValueId> {
-        let rank = self.rank(x)? as i64;
-        if rank < 2 {
-            return self.fail(format!("`{}` transposes what is no matrix", self.op_type()));
+/// The result of the activation that an attribute names. `number` gives its numbers, or those that it has by default.
+fn activated(n: &mut Node<'_, '_>, y: ValueId, number: impl Fn(usize, f64) -> f64) -> Result<ValueId> {
+    match n.text("activation", "").as_str() {
+        "" => Ok(y),
+        "Relu" => n.unary("nn.relu", y),
+        "Sigmoid" => n.unary("sigmoid", y),
+        "Tanh" => n.unary("tanh", y),
+        "LeakyRelu" => n.call("nn.leakyrelu", vec![("data", Arg::Value(y)), ("alpha", float(number(0, 0.01)))]),
+        "Clip" => {
+            let y = n.with_number("maximum", y, number(0, f64::from(f32::MIN)))?;
+            n.with_number("minimum", y, number(1, f64::from(f32::MAX)))
         }
-        let order: Vec<i64> = (0..rank - 2).chain([rank - 1, rank - 2]).collect();
-        self.permute(x, &order)
+        "HardSigmoid" => hard_sigmoid(n, y, number(0, 0.2), number(1, 0.5)),
+        other => n.fail(format!("`{}` has the activation `{other}`", n.op_type())),
     }
 }
 
@@ -197,171 +196,6 @@ fn embed<'m>(n: &mut Node<'_, 'm>) -> Result<Vec<Operand<'m>>> {
     // Without a mask the lengths are 0.
     let lengths = n.full(shape.into_iter().take(1).collect(), 0.0, DType::Int32)?;
     Ok([y, lengths, sum].map(Operand::Value).to_vec())
-}
-
-/// Heads of a tensor `[batch, position, heads * size]`: `[batch, heads, position, size]`.
-fn split_heads(n: &mut Node<'_, '_>, x: ValueId, heads: i64) -> Result<ValueId> {
-    let shape = n.shape(x)?;
-    let width = n.last_extent(x)?;
-    let [batch, rows, _] = shape[..] else { return n.fail(format!("`{}` needs 3 dimensions", n.op_type())) };
-    let Some(size) = width.checked_div(heads).filter(|size| heads > 0 && size * heads == width) else {
-        return n.fail(format!("`{}` has {heads} heads for {width} elements", n.op_type()));
-    };
-    let (heads, size) = (n.index(heads), n.index(size));
-    let x = n.reshape(x, vec![batch, rows, heads, size])?;
-    n.permute(x, &[0, 2, 1, 3])
-}
-
-/// How scores become weights.
-struct Scores {
-    scale: Option<f64>,
-    /// Added to scores, each of them.
-    biases: Vec<ValueId>,
-    is_causal: bool,
-    /// What is added where a key is not attended.
-    filter: f64,
-    /// The number of keys before the first query.
-    before: Option<ExprId>,
-}
-
-/// Attention of heads `[batch, heads, position, size]`, as `[batch, position, heads * size]`.
-fn attend(n: &mut Node<'_, '_>, q: ValueId, k: ValueId, v: ValueId, how: &Scores) -> Result<ValueId> {
-    let (size, dtype) = (n.last_extent(q)?, n.dtype(q)?);
-    let keys = n.swapped(k)?;
-    let scores = n.matmul(q, keys)?;
-    let mut scores = n.with_number("multiply", scores, how.scale.unwrap_or(1.0 / (size as f64).sqrt()))?;
-    for &bias in &how.biases {
-        scores = n.binary("add", scores, bias)?;
-    }
-    if how.is_causal {
-        let shape = n.shape(scores)?;
-        let one = n.index(1);
-        let (key, query) = (n.iota(shape[3])?, n.iota(shape[2])?);
-        let mut query = n.reshape(query, vec![shape[2], one])?;
-        if let Some(before) = how.before {
-            let Some(before) = n.arena().as_int(before) else {
-                return n.fail(format!("`{}` needs a number of past keys", n.op_type()));
-            };
-            query = n.with_number("add", query, before as f64)?;
-        }
-        let is_seen = n.binary("less_equal", key, query)?;
-        let out = n.scalar(how.filter, dtype)?;
-        scores = n.select(is_seen, scores, out)?;
-    }
-    let weights = n.call("nn.softmax", vec![("data", Arg::Value(scores)), ("axis", int(-1))])?;
-    let y = n.matmul(weights, v)?;
-    let y = n.permute(y, &[0, 2, 1, 3])?;
-    let shape = n.shape(y)?;
-    let width = n.product(&shape[2..]);
-    n.reshape(y, vec![shape[0], shape[1], width])
-}
-
-/// What a mask of keys adds to scores: `[batch, keys]`, `[batch, queries, keys]`, or the numbers of keys `[batch]`.
-fn key_mask(n: &mut Node<'_, '_>, mask: ValueId, keys: ExprId, filter: f64, dtype: DType) -> Result<ValueId> {
-    let (shape, one) = (n.shape(mask)?, n.index(1));
-    let is_seen = match shape[..] {
-        [batch] => {
-            let key = n.iota(keys)?;
-            let length = n.reshape(mask, vec![batch, one, one, one])?;
-            let length = n.cast(length, DType::Int64)?;
-            n.binary("less", key, length)?
-        }
-        [batch, keys] => {
-            let mask = n.reshape(mask, vec![batch, one, one, keys])?;
-            n.cast(mask, DType::Bool)?
-        }
-        [batch, queries, keys] => {
-            let mask = n.reshape(mask, vec![batch, one, queries, keys])?;
-            n.cast(mask, DType::Bool)?
-        }
-        _ => return n.fail(format!("`{}` has a mask of {} dimensions", n.op_type(), shape.len())),
-    };
-    let (seen, out) = (n.scalar(0.0, dtype)?, n.scalar(filter, dtype)?);
-    n.select(is_seen, seen, out)
-}
-
-/// Queries, keys and values by one product with their weights.
-fn attention<'m>(n: &mut Node<'_, 'm>) -> Result<Vec<Operand<'m>>> {
-    let heads = n.int("num_heads", 0);
-    let (x, w) = (n.value(0)?, n.value(1)?);
-    let dtype = n.dtype(x)?;
-    let mut all = n.matmul(x, w)?;
-    if let Some(bias) = n.opt_value(2)? {
-        all = n.binary("add", all, bias)?;
-    }
-    let width = n.last_extent(all)?;
-    let sizes = n.ints("qkv_hidden_sizes").unwrap_or_else(|| vec![width / 3; 3]);
-    let &[queries, keys, values] = &sizes[..] else { return n.fail("`Attention` has other than 3 sizes") };
-    if queries + keys + values != width {
-        return n.fail(format!("the sizes of `Attention` are not those of {width} elements"));
-    }
-    let mut part = |from: i64, to: i64| {
-        let x = n.part(all, 2, (from, to), 1)?;
-        split_heads(n, x, heads)
-    };
-    let (q, mut k) = (part(0, queries)?, part(queries, queries + keys)?);
-    let mut v = part(queries + keys, width)?;
-    let mut before = None;
-    if let Some(past) = n.opt_value(4)? {
-        before = n.shape(past)?.get(3).copied();
-        let (past_k, past_v) = (n.at(past, 0, 0)?, n.at(past, 0, 1)?);
-        k = n.concat(vec![past_k, k], 2)?;
-        v = n.concat(vec![past_v, v], 2)?;
-    }
-    let y = attend_masked(n, [q, k, v], (3, 5), before, dtype)?;
-    let present = n.call("stack", vec![("tensors", Arg::Values(vec![k, v])), ("axis", int(0))])?;
-    Ok(vec![Operand::Value(y), Operand::Value(present)])
-}
-
-/// Attention by heads as the attributes of the fused operators say. The mask of the keys and the bias of the scores are inputs, and
-/// `before` keys come from earlier calls.
-fn attend_masked(
-    n: &mut Node<'_, '_>,
-    [q, k, v]: [ValueId; 3],
-    (mask, bias): (usize, usize),
-    before: Option<ExprId>,
-    dtype: DType,
-) -> Result<ValueId> {
-    let filter = n.float("mask_filter_value", -10000.0);
-    let (is_causal, scale) = (n.flag("unidirectional", false), n.opt_float("scale"));
-    let mut biases = Vec::new();
-    if let Some(mask) = n.opt_value(mask)? {
-        let extent = n.shape(k)?[2];
-        biases.push(key_mask(n, mask, extent, filter, dtype)?);
-    }
-    biases.extend(n.opt_value(bias)?);
-    let how = Scores { scale: scale.filter(|&s| s != 0.0), biases, is_causal, filter, before };
-    attend(n, q, k, v, &how)
-}
-
-/// Queries, keys and values `[batch, position, heads * size]`; keys and values may be by heads already.
-fn multi_head<'m>(n: &mut Node<'_, 'm>) -> Result<Vec<Operand<'m>>> {
-    let heads = n.int("num_heads", 0);
-    let (Some(k), Some(v)) = (n.opt_value(1)?, n.opt_value(2)?) else {
-        return n.fail("`MultiHeadAttention` of packed queries, keys and values is not supported");
-    };
-    let q = n.value(0)?;
-    let dtype = n.dtype(q)?;
-    let mut given = [q, k, v];
-    if let Some(bias) = n.opt_value(3)? {
-        let mut at = 0;
-        for x in &mut given {
-            let width = n.last_extent(*x)?;
-            let part = n.part(bias, 0, (at, at + width), 1)?;
-            *x = n.binary("add", *x, part)?;
-            at += width;
-        }
-    }
-    let mut by_heads = |x: ValueId| if n.rank(x)? == 4 { Ok(x) } else { split_heads(n, x, heads) };
-    let [q, mut k, mut v] = [by_heads(given[0])?, by_heads(given[1])?, by_heads(given[2])?];
-    let mut before = None;
-    if let (Some(past_k), Some(past_v)) = (n.opt_value(6)?, n.opt_value(7)?) {
-        before = n.shape(past_k)?.get(2).copied();
-        k = n.concat(vec![past_k, k], 2)?;
-        v = n.concat(vec![past_v, v], 2)?;
-    }
-    let y = attend_masked(n, [q, k, v], (4, 5), before, dtype)?;
-    Ok([y, k, v].map(Operand::Value).to_vec())
 }
 
 /// The product with weights of 4 or 8 bits in blocks: `[columns, blocks, bytes]`, each block with its scale and zero point.

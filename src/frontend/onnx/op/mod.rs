@@ -9,10 +9,12 @@ mod elementwise;
 mod known;
 mod loss;
 mod microsoft;
+mod microsoft_attention;
 mod nn;
 mod normalize;
 mod pool;
 mod quantize;
+mod quantize_microsoft;
 mod recurrent;
 mod reduce;
 mod resample;
@@ -90,7 +92,8 @@ static GROUPS: &[&[Operator]] = &[
     training::OPERATORS,
     sequence::OPERATORS,
     microsoft::OPERATORS,
-    quantize::FUSED,
+    microsoft_attention::OPERATORS,
+    quantize_microsoft::OPERATORS,
 ];
 
 /// The operator of a name in a version of its set.

@@ -80,34 +80,37 @@ pub(super) static OPERATORS: &[Operator] = &[
         let operands = n.values()?;
         n.call("einsum", vec![("operands", Arg::Values(operands)), ("subscripts", text(&equation))])
     }),
-    one("Gemm", 7, |n| {
-        let (mut a, mut b) = (n.value(0)?, n.value(1)?);
-        if n.flag("transA", false) {
-            a = n.permute(a, &[1, 0])?;
-        }
-        if n.flag("transB", false) {
-            b = n.permute(b, &[1, 0])?;
-        }
-        let (alpha, beta) = (n.float("alpha", 1.0), n.float("beta", 1.0));
-        let mut y = n.matmul(a, b)?;
-        if alpha != 1.0 {
-            y = n.with_number("multiply", y, alpha)?;
-        }
-        match n.opt_value(2)? {
-            Some(mut c) => {
-                if beta != 1.0 {
-                    c = n.with_number("multiply", c, beta)?;
-                }
-                n.binary("add", y, c)
-            }
-            None => Ok(y),
-        }
-    }),
+    one("Gemm", 7, gemm),
     one("MatMul", 7, |n| {
         let (a, b) = (n.value(0)?, n.value(1)?);
         n.matmul(a, b)
     }),
 ];
+
+/// A product of matrices and a sum by the attributes of the node.
+pub(super) fn gemm(n: &mut Node<'_, '_>) -> Result<ValueId> {
+    let (mut a, mut b) = (n.value(0)?, n.value(1)?);
+    if n.flag("transA", false) {
+        a = n.permute(a, &[1, 0])?;
+    }
+    if n.flag("transB", false) {
+        b = n.permute(b, &[1, 0])?;
+    }
+    let (alpha, beta) = (n.float("alpha", 1.0), n.float("beta", 1.0));
+    let mut y = n.matmul(a, b)?;
+    if alpha != 1.0 {
+        y = n.with_number("multiply", y, alpha)?;
+    }
+    match n.opt_value(2)? {
+        Some(mut c) => {
+            if beta != 1.0 {
+                c = n.with_number("multiply", c, beta)?;
+            }
+            n.binary("add", y, c)
+        }
+        None => Ok(y),
+    }
+}
 
 /// A convolution by the attributes of the node.
 pub(super) fn convolution(n: &mut Node<'_, '_>, x: ValueId, w: ValueId, spatial: usize) -> Result<ValueId> {

@@ -1,7 +1,6 @@
 //! Quantised tensors: integers that stand for (integer - zero point) * scale.
 
 use super::nn::{convolution, spatial};
-use super::pool::pool;
 use super::*;
 use crate::ir::DType;
 
@@ -15,24 +14,11 @@ pub(super) static OPERATORS: &[Operator] = &[
     one("DequantizeLinear", 10, dequantize),
     many("DynamicQuantizeLinear", 11, |n| {
         let x = n.value(0)?;
-        let axes: Vec<i64> = (0..n.rank(x)? as i64).collect();
-        let (low, high) = (n.reduce("min", x, &axes, false)?, n.reduce("max", x, &axes, false)?);
-        // 0 is exact, so it is in the range.
-        let (low, high) = (n.with_number("minimum", low, 0.0)?, n.with_number("maximum", high, 0.0)?);
-        let range = n.binary("subtract", high, low)?;
-        let scale = n.with_number("divide", range, 255.0)?;
-        let zero = n.exact_quotient(low, scale)?;
-        let zero = n.unary("negative", zero)?;
-        let zero = n.saturated(zero, DType::UInt8)?;
-        let y = rounded(n, x, scale, zero)?;
-        Ok([y, scale, zero].map(Operand::Value).to_vec())
+        Ok(dynamic(n, x)?.map(Operand::Value).to_vec())
     }),
     one("MatMulInteger", 10, |n| {
         let (a, b) = (n.value(0)?, n.value(1)?);
-        let rank = n.rank(a)?;
-        let row = rank.checked_sub(2).map(|row| (row, rank));
-        let (a, b) = (centred(n, a, 2, row)?, centred(n, b, 3, None)?);
-        n.matmul(a, b)
+        centred_product(n, (a, 2), (b, 3))
     }),
     one("QLinearConv", 10, |n| {
         let (x, w) = (n.value(0)?, n.value(3)?);
@@ -63,7 +49,34 @@ pub(super) static OPERATORS: &[Operator] = &[
     one("QuantizeLinear", 10, quantize),
 ];
 
-fn dequantize(n: &mut Node<'_, '_>) -> Result<ValueId> {
+/// A tensor as bytes, with the scale and the zero point of its range.
+pub(super) fn dynamic(n: &mut Node<'_, '_>, x: ValueId) -> Result<[ValueId; 3]> {
+    let axes: Vec<i64> = (0..n.rank(x)? as i64).collect();
+    let (low, high) = (n.reduce("min", x, &axes, false)?, n.reduce("max", x, &axes, false)?);
+    // 0 is exact, so it is in the range.
+    let (low, high) = (n.with_number("minimum", low, 0.0)?, n.with_number("maximum", high, 0.0)?);
+    let range = n.binary("subtract", high, low)?;
+    let scale = n.with_number("divide", range, 255.0)?;
+    let zero = n.exact_quotient(low, scale)?;
+    let zero = n.unary("negative", zero)?;
+    let zero = n.saturated(zero, DType::UInt8)?;
+    let y = rounded(n, x, scale, zero)?;
+    Ok([y, scale, zero])
+}
+
+/// The product of integers less their zero points, which are arguments.
+pub(super) fn centred_product(
+    n: &mut Node<'_, '_>,
+    (a, zero_a): (ValueId, usize),
+    (b, zero_b): (ValueId, usize),
+) -> Result<ValueId> {
+    let rank = n.rank(a)?;
+    let row = rank.checked_sub(2).map(|row| (row, rank));
+    let (a, b) = (centred(n, a, zero_a, row)?, centred(n, b, zero_b, None)?);
+    n.matmul(a, b)
+}
+
+pub(super) fn dequantize(n: &mut Node<'_, '_>) -> Result<ValueId> {
     let x = n.value(0)?;
     let spread = Spread::of(n, x)?;
     let scale = n.value(1)?;
@@ -90,7 +103,7 @@ fn dequantize(n: &mut Node<'_, '_>) -> Result<ValueId> {
     n.binary("multiply", y, scale)
 }
 
-fn quantize(n: &mut Node<'_, '_>) -> Result<ValueId> {
+pub(super) fn quantize(n: &mut Node<'_, '_>) -> Result<ValueId> {
     let x = n.value(0)?;
     let spread = Spread::of(n, x)?;
     let scale = n.value(1)?;
@@ -125,100 +138,8 @@ fn quantize(n: &mut Node<'_, '_>) -> Result<ValueId> {
     n.saturated(y, to)
 }
 
-/// An operator of `com.microsoft` on quantised tensors.
-const fn fused(name: &'static str, rule: fn(&mut Node<'_, '_>) -> Result<ValueId>) -> Operator {
-    Operator { domain: "com.microsoft", name, versions: (1, 1), rule: Rule::One(rule) }
-}
-
-/// Those that ONNX Runtime's quantisation writes.
-pub(super) static FUSED: &[Operator] = &[
-    fused("DequantizeLinear", dequantize),
-    fused("QGemm", |n| {
-        let (mut a, mut b) = (n.value(0)?, n.value(3)?);
-        if n.flag("transA", false) {
-            a = n.permute(a, &[1, 0])?;
-        }
-        if n.flag("transB", false) {
-            b = n.permute(b, &[1, 0])?;
-        }
-        (a, b) = (centred(n, a, 2, None)?, centred(n, b, 5, None)?);
-        let mut sum = n.matmul(a, b)?;
-        if let Some(bias) = n.opt_value(6)? {
-            sum = n.binary("add", sum, bias)?;
-        }
-        let (a, b, alpha) = (n.value(1)?, n.value(4)?, n.float("alpha", 1.0));
-        let b = if alpha == 1.0 { b } else { n.with_number("multiply", b, alpha)? };
-        match n.opt_value(7)? {
-            Some(y) => requantized(n, sum, [a, b, y], 8),
-            None => {
-                let (sum, scale) = (n.cast(sum, DType::Float32)?, n.binary("multiply", a, b)?);
-                n.binary("multiply", sum, scale)
-            }
-        }
-    }),
-    fused("QLinearAdd", |n| {
-        let (a, b) = (float_of(n, 0)?, float_of(n, 3)?);
-        let sum = n.binary("add", a, b)?;
-        quantized(n, sum, 6)
-    }),
-    fused("QLinearAveragePool", |n| {
-        let x = float_of(n, 0)?;
-        if n.flag("channels_last", false) {
-            return n.fail("`QLinearAveragePool` with `channels_last` is not supported");
-        }
-        let include = n.flag("count_include_pad", false);
-        let mean = pool(n, x, "avg", Some(include))?;
-        quantized(n, mean, 3)
-    }),
-    fused("QLinearConcat", |n| {
-        let axis = n.int("axis", 0);
-        let all = (2..n.n_inputs()).step_by(3).map(|i| float_of(n, i)).collect::<Result<Vec<_>>>()?;
-        let args = vec![("tensors", Arg::Values(all)), ("axis", int(axis))];
-        let whole = n.call("concat", args)?;
-        quantized(n, whole, 0)
-    }),
-    fused("QLinearGlobalAveragePool", |n| {
-        let x = float_of(n, 0)?;
-        if n.flag("channels_last", false) {
-            return n.fail("`QLinearGlobalAveragePool` with `channels_last` is not supported");
-        }
-        let axes: Vec<i64> = (2..n.rank(x)? as i64).collect();
-        let mean = n.reduce("mean", x, &axes, true)?;
-        quantized(n, mean, 3)
-    }),
-    fused("QLinearLeakyRelu", |n| {
-        let (x, alpha) = (float_of(n, 0)?, n.float("alpha", 0.01));
-        let y = n.call("nn.leakyrelu", vec![("data", Arg::Value(x)), ("alpha", float(alpha))])?;
-        quantized(n, y, 3)
-    }),
-    fused("QLinearMul", |n| {
-        let (a, b) = (float_of(n, 0)?, float_of(n, 3)?);
-        let product = n.binary("multiply", a, b)?;
-        quantized(n, product, 6)
-    }),
-    fused("QLinearSigmoid", |n| {
-        let x = float_of(n, 0)?;
-        let y = n.unary("sigmoid", x)?;
-        quantized(n, y, 3)
-    }),
-    fused("QuantizeLinear", quantize),
-];
-
-/// The floats that argument `i` stands for, with the scale and the zero point behind it.
-fn float_of(n: &mut Node<'_, '_>, i: usize) -> Result<ValueId> {
-    let (x, scale, zero) = (n.value(i)?, n.value(i + 1)?, n.value(i + 2)?);
-    let args = [("data", x), ("scale", scale), ("zero_point", zero)].map(|(name, v)| (name, Arg::Value(v)));
-    n.call("dequantize", args.into_iter().chain([("out_dtype", text("float32"))]).collect())
-}
-
-/// Floats as integers by the scale at argument `i` and the zero point behind it.
-fn quantized(n: &mut Node<'_, '_>, x: ValueId, i: usize) -> Result<ValueId> {
-    let (scale, zero) = (n.value(i)?, n.value(i + 1)?);
-    rounded(n, x, scale, zero)
-}
-
 /// Floats as integers by a scale and a zero point.
-fn rounded(n: &mut Node<'_, '_>, x: ValueId, scale: ValueId, zero: ValueId) -> Result<ValueId> {
+pub(super) fn rounded(n: &mut Node<'_, '_>, x: ValueId, scale: ValueId, zero: ValueId) -> Result<ValueId> {
     let to = n.dtype(zero)?;
     let args = [("data", x), ("scale", scale), ("zero_point", zero)].map(|(name, v)| (name, Arg::Value(v)));
     n.call("quantize", args.into_iter().chain([("out_dtype", text(&to.to_string()))]).collect())
@@ -323,7 +244,12 @@ impl Node<'_, '_> {
 }
 
 /// A tensor of integers less its zero point, which is an argument; `at` is the axis of a vector of them, and the rank.
-fn centred(n: &mut Node<'_, '_>, x: ValueId, argument: usize, at: Option<(usize, usize)>) -> Result<ValueId> {
+pub(super) fn centred(
+    n: &mut Node<'_, '_>,
+    x: ValueId,
+    argument: usize,
+    at: Option<(usize, usize)>,
+) -> Result<ValueId> {
     let wide = n.cast(x, DType::Int32)?;
     match if n.has(argument) { n.uniform(argument) } else { return Ok(wide) } {
         Some((0, _)) => return Ok(wide),
@@ -341,7 +267,7 @@ fn centred(n: &mut Node<'_, '_>, x: ValueId, argument: usize, at: Option<(usize,
 }
 
 /// Sums of products as integers by another scale: of both factors and of the result, whose zero point is an argument.
-fn requantized(n: &mut Node<'_, '_>, sum: ValueId, [a, b, y]: [ValueId; 3], zero: usize) -> Result<ValueId> {
+pub(super) fn requantized(n: &mut Node<'_, '_>, sum: ValueId, [a, b, y]: [ValueId; 3], zero: usize) -> Result<ValueId> {
     let [a, b, y] = [n.cast(a, DType::Float32)?, n.cast(b, DType::Float32)?, n.cast(y, DType::Float32)?];
     let scale = n.binary("multiply", a, b)?;
     let scale = n.binary("divide", scale, y)?;
