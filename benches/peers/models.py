@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Compares whole models with ONNX Runtime and OpenVINO, side by side: results, times, memory and loading.
 
-    python3 benches/peers/models.py TVMR [--seconds 60] [--threads 1] [--rounds 9] [--shape NAME=1,3,640,640] [--memory] [--tuning]
-        MODEL ...
+    python3 benches/peers/models.py TVMR [--seconds 60] [--threads 1] [--rounds 9] [--shape NAME=1,3,640,640] [--quantise]
+        [--memory] [--tuning] MODEL ...
 
 A model is a path, or the name of one of the networks of the `onnx` package (`onnx_models.py` lists them), which get random weights.
 Each is tuned for so many seconds, into a database that `--work-dir` keeps. Then the three run in turns: each waits until the threads
 of the others sleep, then makes a call to warm up and three that count; a row has the medians. `vs best` is the time of the faster peer
 divided by ours: above 1 we are faster. `error` is max|a - b| / max|b| against ONNX Runtime.
+
+All compute in float32. Where floats are multiplied with weights of bytes, the others would round the floats to bytes as well, which is
+faster and less precise; `--quantise` lets them.
 
 tvmr is called as its users call it: the model is built into a shared library with its weights, which Python loads. The same process
 calls all three. With `--memory`, a process of its own loads the model by each of them and calls it once: milliseconds of both, and how
@@ -57,9 +60,12 @@ def arrays_of(model, shapes):
 
 
 class OnnxRuntime:
-    def __init__(self, path, arrays, threads):
+    def __init__(self, path, arrays, threads, quantise=True):
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
+        if not quantise:
+            # 1 is float32.
+            options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
         self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         self.arrays = arrays
 
@@ -68,13 +74,15 @@ class OnnxRuntime:
 
 
 class OpenVino:
-    def __init__(self, path, arrays, threads):
+    def __init__(self, path, arrays, threads, quantise=True):
         import openvino
 
         core = openvino.Core()
         model = core.read_model(path)
         model.reshape({name: list(a.shape) for name, a in arrays.items()})
         config = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": 1}
+        if not quantise:
+            config["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = "0"
         self.request = core.compile_model(model, "CPU", config).create_infer_request()
         self.arrays = arrays
 
@@ -193,9 +201,9 @@ def compare(args, path, directory):
     module = pathlib.Path(directory) / f"built_{identifier(path.stem)}.py"
     subprocess.run([args.tvmr, "build", *common, "-o", module.with_suffix(""), "--emit", "python"], check=True,
                    capture_output=True)
-    theirs, load_theirs = loaded(lambda: OnnxRuntime(path, arrays, args.threads))
+    theirs, load_theirs = loaded(lambda: OnnxRuntime(path, arrays, args.threads, args.quantise))
     expected = theirs()
-    vino, _ = loaded(lambda: OpenVino(path, arrays, args.threads))
+    vino, _ = loaded(lambda: OpenVino(path, arrays, args.threads, args.quantise))
     # OpenVINO may leave the calling thread on one core, where threads started by it would stay.
     os.sched_setaffinity(0, cores)
     ours, load_ours = loaded(lambda: Tvmr(module, arrays, args.threads, expected))
@@ -229,6 +237,7 @@ def main():
     parser.add_argument("--measure", type=float, default=5, help="seconds of calls for each model")
     parser.add_argument("--shape", action="append", default=[], help="of an input: NAME=1,3,640,640")
     parser.add_argument("--work-dir", help="keeps the database")
+    parser.add_argument("--quantise", action="store_true", help="the others may quantise what they multiply with weights of bytes")
     parser.add_argument("--memory", action="store_true", help="memory and time of loading, each in a process of its own")
     parser.add_argument("--tuning", action="store_true", help="expected times over the seconds of tuning, and trials")
     args = parser.parse_args()

@@ -13,6 +13,8 @@ pub(super) struct Registers {
     pub vectors: u8,
     /// The first mask register cannot mask: as an operand it means "no mask".
     pub masks: u8,
+    /// For streams and the counters of running loops.
+    pub pointers: u8,
 }
 
 /// The machine register of each virtual register, by number; `None` if there are not enough: then the code is

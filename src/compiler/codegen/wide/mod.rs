@@ -130,7 +130,7 @@ pub(super) fn plan_for(kernel: &mut Kernel, options: &CodegenOptions, host: Host
         prefetching_pays: host.prefetching_pays,
         costs,
         polls,
-        around: None,
+        around: Vec::new(),
         suited: HashMap::default(),
         regions: Regions::default(),
     };
@@ -149,8 +149,8 @@ struct Planner<'a> {
     prefetching_pays: bool,
     costs: Costs,
     polls: HashSet<StmtId, FxBuild>,
-    /// The innermost loop around the current statements.
-    around: Option<StmtId>,
+    /// The loops around the current statements, outermost first.
+    around: Vec<StmtId>,
     suited: HashMap<StmtId, bool, FxBuild>,
     regions: Regions,
 }
@@ -173,9 +173,9 @@ impl Planner<'_> {
     fn inside(&mut self, s: StmtId) {
         match self.kernel.stmts.get(s) {
             Stmt::For(l) => {
-                let outer = self.around.replace(s);
+                self.around.push(s);
                 self.body(l.body);
-                self.around = outer;
+                self.around.pop();
             }
             Stmt::If { then, otherwise, .. } => {
                 self.body(then);
@@ -257,11 +257,21 @@ impl Planner<'_> {
         for shares in [true, false] {
             let features = self.target.features(self.options.dot_products, shares);
             let vector_bytes = self.target.vector_bytes();
-            let Some((mut code, args)) = build::build(self.kernel, &stmts, vector_bytes, features) else {
+            let Some((mut code, mut args)) = build::build(self.kernel, &stmts, vector_bytes, features) else {
                 return false;
             };
             forward::forward(&mut code, &args);
-            prefetch::prefetch(&mut code, self.around(&args), self.prefetching_pays);
+            let outer = self.outer_loops(&args);
+            prefetch::prefetch(
+                &mut code,
+                &outer,
+                self.prefetching_pays,
+                usize::from(available.pointers),
+                |slot, terms| {
+                    args.push(self.further(args[slot as usize], terms));
+                    args.len() as u32 - 1
+                },
+            );
             let assigned = assign::assign(&mut code, available).or_else(|| {
                 let fits = shares && reload::reload(&mut code, &args, usize::from(available.vectors));
                 if fits { assign::assign(&mut code, available) } else { None }
@@ -274,21 +284,48 @@ impl Planner<'_> {
         false
     }
 
-    /// The steps of a region's arguments in the loop around it.
-    fn around(&self, args: &[RegionArg]) -> Option<OuterLoop> {
-        let Stmt::For(l) = self.kernel.stmts.get(self.around?) else { return None };
+    /// The loops around a region, from the inside, with the steps of its arguments.
+    fn outer_loops(&self, args: &[RegionArg]) -> Vec<OuterLoop> {
         let arena = &self.kernel.arena;
-        let step = |arg: &RegionArg| match *arg {
-            RegionArg::Address { buffer, index } => {
-                let bytes = self.kernel.buffer(buffer).dtype.bytes() as i64;
-                let index = Affine::of(arena, index);
-                let of = index.terms.iter().find(|(atom, _)| arena.as_var(*atom) == Some(l.var));
-                of.map_or(0, |&(_, c)| c.saturating_mul(bytes))
-            }
-            RegionArg::Value(_) => 0,
+        let indices: Vec<Option<(Affine, i64)>> = args
+            .iter()
+            .map(|arg| match *arg {
+                RegionArg::Address { buffer, index } => {
+                    Some((Affine::of(arena, index), self.kernel.buffer(buffer).dtype.bytes() as i64))
+                }
+                RegionArg::Value(_) => None,
+            })
+            .collect();
+        let loops = self.around.iter().rev().filter_map(|&s| match self.kernel.stmts.get(s) {
+            Stmt::For(l) => Some(l),
+            _ => None,
+        });
+        let step = |var: VarId, of: &Option<(Affine, i64)>| {
+            let (index, bytes) = of.as_ref()?;
+            let term = index.terms.iter().find(|(atom, _)| arena.as_var(*atom) == Some(var))?;
+            Some(term.1.saturating_mul(*bytes))
         };
-        let extent = arena.as_int(l.extent).unwrap_or(i64::MAX);
-        Some(OuterLoop { extent, steps: args.iter().map(step).collect() })
+        loops
+            .map(|l| OuterLoop {
+                extent: arena.as_int(l.extent).unwrap_or(i64::MAX),
+                steps: indices.iter().map(|of| step(l.var, of).unwrap_or(0)).collect(),
+            })
+            .collect()
+    }
+
+    /// An address, and bytes for each iteration of loops around the current statements.
+    fn further(&mut self, from: RegionArg, terms: &[(usize, i64)]) -> RegionArg {
+        let RegionArg::Address { buffer, mut index } = from else { return from };
+        let size = self.kernel.buffer(buffer).dtype.bytes() as i64;
+        for &(outer, bytes) in terms {
+            if let Stmt::For(l) = self.kernel.stmts.get(self.around[self.around.len() - 1 - outer]) {
+                let arena = &mut self.kernel.arena;
+                let var = arena.var_expr(l.var);
+                let term = arena.mul_const(var, bytes / size);
+                index = arena.add(index, term);
+            }
+        }
+        RegionArg::Address { buffer, index }
     }
 
     /// The definitions before the run of vectors that it uses: scalars are passed, vectors are computed again, if that

@@ -1,4 +1,4 @@
-//! Inserts prefetches: of the next rows, and of later parts of long streams.
+//! Inserts prefetches: of the next rows, of later parts of long streams, and of what several passes over the same panel leave time for.
 //!
 //! ```text
 //! for row:                                    for row:
@@ -7,6 +7,11 @@
 //!
 //! for row:                                    for row:
 //!   for j: s += A[row, j] * x[j]       becomes  for j: fetch A[row, j + 2048]; s += A[row, j] * x[j]
+//!
+//! for panel:                                  for panel:
+//!   for row in 0..4:                            for row in 0..4:
+//!     for k: c[row] += X[row, k]                  for k: fetch (panel + 1)[(row * K + k) / 4]
+//!                      * panel[k]      becomes           c[row] += X[row, k] * panel[k]
 //! ```
 //!
 //! The hardware prefetcher stops at the end of a page, and forgets a stream when other loops run in between. So each
@@ -14,10 +19,14 @@
 //! loop's own reads are prefetched, by its own pointers, one row further; after the last row, prefetches of invalid
 //! addresses are harmless.
 //!
+//! The weights of a product are read in panels, and each panel once for each of the rows. Only the first of these passes waits for
+//! memory, and the others have time, over which the prefetches of the next panel are spread evenly. Kernels that are called in turns, as
+//! in a model, find their weights in memory, not in a cache.
+//!
 //! If a single loop reads more than the near caches hold, and mostly waits for it, its reads are prefetched two pages
 //! ahead, on processors whose hardware prefetcher is not better.
 
-use super::code::{Code, Inst, LoopId, Mem, Stream};
+use super::code::{Code, Inst, LoopId, Mem, Stream, StreamId};
 use smallvec::SmallVec;
 
 /// Bytes of a cache line.
@@ -35,6 +44,9 @@ const AHEAD: i64 = 8192;
 /// Minimum bytes of a stream that is not in a near cache.
 const FAR: i64 = 2 << 20;
 
+/// Bytes of the panels that are prefetched while others are read: those that the second cache holds twice.
+const PANEL: std::ops::RangeInclusive<i64> = 4096..=524_288;
+
 /// The loop around a region.
 pub(super) struct OuterLoop {
     pub extent: i64,
@@ -44,17 +56,72 @@ pub(super) struct OuterLoop {
 
 /// Inserts prefetches into innermost loops that have time for them, and, with `prefetching_pays`, into those that wait for
 /// long streams.
-pub(super) fn prefetch(code: &mut Code, around: Option<OuterLoop>, prefetching_pays: bool) {
-    let nest = Nest::new(code, around, prefetching_pays);
+/// `outer` are the loops around the region, from the inside. Of the `pointers` registers, those that the region leaves are used.
+/// `further` makes an argument: the address of another one, and bytes for each iteration of outer loops.
+pub(super) fn prefetch(
+    code: &mut Code,
+    outer: &[OuterLoop],
+    prefetching_pays: bool,
+    pointers: usize,
+    mut further: impl FnMut(u32, &[(usize, i64)]) -> u32,
+) {
+    let nest = Nest::new(code, outer, prefetching_pays);
+    let mut room = pointers.saturating_sub(code.streams.len() + nest.depth());
     let mut fetches = Vec::new();
+    let mut streams = Vec::new();
     for (i, l) in nest.loops.iter().enumerate() {
-        if l.n_inside == 0 && l.id.is_some() {
-            fetches.extend(nest.fetches(i).into_iter().map(|fetch| (l.begin + 1, fetch)));
+        if l.n_inside > 0 || l.id.is_none() {
+            continue;
+        }
+        for fetch in nest.fetches(i) {
+            match fetch {
+                Fetch::Own(mem) => fetches.push((l.begin + 1, mem)),
+                Fetch::Spread { mut stream, terms, disp, lines } if room > 0 => {
+                    room -= 1;
+                    if !terms.is_empty() {
+                        stream.slot = further(stream.slot, &terms);
+                    }
+                    let id = StreamId((code.streams.len() + streams.len()) as u32);
+                    streams.push(stream);
+                    let line = |i: i64| Mem { stream: id, disp: disp + (i * LINE) as i32 };
+                    fetches.extend((0..lines).map(|i| (l.begin + 1, line(i))));
+                }
+                Fetch::Spread { .. } => {}
+            }
         }
     }
-    for (at, fetch) in fetches.into_iter().rev() {
-        code.insts.insert(at, fetch);
+    code.streams.extend(streams);
+    for (at, mem) in fetches.into_iter().rev() {
+        code.insts.insert(at, Inst::Prefetch { mem });
     }
+}
+
+/// What an iteration of a loop prefetches.
+enum Fetch {
+    /// A line, by a pointer of the loop's reads.
+    Own(Mem),
+    /// Some lines from a place on, by a pointer of its own. The loops around the region add bytes to its initial value.
+    Spread { stream: Stream, terms: SmallVec<[(usize, i64); 2]>, disp: i32, lines: i64 },
+}
+
+/// A loop around a place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Around {
+    /// One of the region.
+    Region(LoopId),
+    /// One around it, by its position from the inside.
+    Outer(usize),
+}
+
+/// Whether loops with these steps and extents, each of whose iterations reads so many bytes, read all of a part of memory once.
+fn is_dense(advancing: &mut [(i64, i64)], bytes: i64) -> bool {
+    advancing.sort_unstable();
+    let mut all = bytes;
+    advancing.iter().all(|&(step, extent)| {
+        let follows = step == all;
+        all = all.saturating_mul(extent);
+        follows
+    })
 }
 
 struct Loop {
@@ -72,13 +139,15 @@ struct Loop {
 /// The loops of a region, and the one around it.
 struct Nest<'a> {
     code: &'a Code,
-    around: Option<OuterLoop>,
+    /// Those around the region, from the inside.
+    outer: &'a [OuterLoop],
+    /// Those of the region, and the innermost one around it.
     loops: Vec<Loop>,
     prefetching_pays: bool,
 }
 
 impl Nest<'_> {
-    fn new(code: &Code, around: Option<OuterLoop>, prefetching_pays: bool) -> Nest<'_> {
+    fn new<'a>(code: &'a Code, outer: &'a [OuterLoop], prefetching_pays: bool) -> Nest<'a> {
         let mut loops: Vec<Loop> = Vec::new();
         let mut open: SmallVec<[usize; 4]> = SmallVec::new();
         let push = |loops: &mut Vec<Loop>, open: &mut SmallVec<[usize; 4]>, id, extent, at| {
@@ -89,7 +158,7 @@ impl Nest<'_> {
             open.push(loops.len());
             loops.push(Loop { id, extent, begin: at, end: code.insts.len(), parent, n_inside: 0 });
         };
-        if let Some(around) = &around {
+        if let Some(around) = outer.first() {
             push(&mut loops, &mut open, None, around.extent, 0);
         }
         for (at, inst) in code.insts.iter().enumerate() {
@@ -103,7 +172,7 @@ impl Nest<'_> {
                 _ => {}
             }
         }
-        Nest { code, around, loops, prefetching_pays }
+        Nest { code, outer, loops, prefetching_pays }
     }
 
     /// The nearest enclosing loop whose iterations consist of several loops.
@@ -115,8 +184,15 @@ impl Nest<'_> {
         Some(rows)
     }
 
+    /// The most loops of the region that run at once.
+    fn depth(&self) -> usize {
+        let depth = |l: usize| std::iter::successors(Some(l), |&l| self.loops[l].parent).count();
+        let around = usize::from(!self.outer.is_empty());
+        (0..self.loops.len()).map(depth).max().map_or(0, |most| most - around)
+    }
+
     /// The prefetches of an innermost loop.
-    fn fetches(&self, inner: usize) -> Vec<Inst> {
+    fn fetches(&self, inner: usize) -> Vec<Fetch> {
         let body = &self.code.insts[self.loops[inner].begin + 1..self.loops[inner].end];
         // For each pointer, the first place that is read, and the number of bytes.
         let mut read: SmallVec<[(Mem, i64); 4]> = SmallVec::new();
@@ -134,16 +210,22 @@ impl Nest<'_> {
         let mut fetches = Vec::new();
         for (first, bytes) in read {
             let stream = &self.code.streams[first.stream.0 as usize];
-            let step = self.step(stream, inner);
-            if step != bytes || step % LINE != 0 {
+            let lines = bytes / LINE;
+            if bytes % LINE != 0 {
                 continue;
             }
-            let lines = step / LINE;
             let has_time = lines * WORK <= body.len() as i64;
-            let ahead = if has_time { self.next_row(stream, inner) } else { self.far_ahead(stream, inner) };
+            let is_contiguous = self.step(stream, inner) == bytes;
+            let ahead = match (is_contiguous, has_time) {
+                (true, true) => self.next_row(stream, inner),
+                (true, false) => self.far_ahead(stream, inner),
+                (false, _) => None,
+            };
             if let Some(ahead) = ahead {
                 let line = |i: i64| Mem { disp: first.disp + (ahead + i * LINE) as i32, ..first };
-                fetches.extend((0..lines).map(|i| Inst::Prefetch { mem: line(i) }));
+                fetches.extend((0..lines).map(|i| Fetch::Own(line(i))));
+            } else if WORK <= body.len() as i64 {
+                fetches.extend(self.next_panel(stream, first.disp, bytes, inner));
             }
         }
         fetches
@@ -155,6 +237,74 @@ impl Nest<'_> {
         let (outermost, all) = self.run(stream, inner, rows);
         let row = self.step(stream, rows);
         (outermost == rows && all > NEAR && ROWS.contains(&row)).then_some(row)
+    }
+
+    /// The loops around a place, from an innermost one on, those around the region last.
+    fn outwards(&self, inner: usize) -> Vec<Around> {
+        let region = std::iter::successors(Some(inner), |&l| self.loops[l].parent).filter_map(|l| self.loops[l].id);
+        let outer = (0..self.outer.len()).map(Around::Outer);
+        region.map(Around::Region).chain(outer).collect()
+    }
+
+    /// Its number of iterations, and the bytes by which a stream advances in each.
+    fn counts(&self, around: Around, stream: &Stream) -> (i64, i64) {
+        match around {
+            Around::Region(id) => {
+                let extent = self.loops.iter().find(|l| l.id == Some(id)).map_or(0, |l| l.extent);
+                (extent, stream.steps.iter().find(|(l, _)| *l == id).map_or(0, |&(_, step)| step))
+            }
+            Around::Outer(i) => (self.outer[i].extent, self.outer[i].steps[stream.slot as usize]),
+        }
+    }
+
+    /// The prefetches of the panel behind one that is read several times, `bytes` in each iteration of the innermost loop.
+    fn next_panel(&self, stream: &Stream, disp: i32, bytes: i64, inner: usize) -> Option<Fetch> {
+        // Of each loop, how many iterations of the innermost one are in one of its own.
+        let mut inside: SmallVec<[(Around, i64); 6]> = SmallVec::new();
+        let (mut trips, mut once) = (1_i64, 1_i64);
+        let mut advancing: SmallVec<[(i64, i64); 6]> = SmallVec::new();
+        let mut found = None;
+        for l in self.outwards(inner) {
+            let (extent, step) = self.counts(l, stream);
+            if step != 0 && trips >= 2 * once {
+                let panel = is_dense(&mut advancing, bytes).then(|| bytes.saturating_mul(once));
+                if panel.is_some_and(|panel| PANEL.contains(&panel)) {
+                    found = panel.map(|panel| (panel, step));
+                    break;
+                }
+            }
+            inside.push((l, trips));
+            trips = trips.checked_mul(extent)?;
+            if step != 0 {
+                once = once.checked_mul(extent)?;
+                advancing.push((step, extent));
+            }
+        }
+        let (panel, next) = found?;
+        // Of whole elements, whatever their type.
+        let each = (panel.checked_add(trips - 1)? / trips + 7) & !7;
+        let kept = stream.steps.iter().filter(|(l, _)| inside.iter().all(|(of, _)| *of != Around::Region(*l))).copied();
+        let mut steps: SmallVec<[(LoopId, i64); 4]> = kept.collect();
+        let mut terms = SmallVec::new();
+        for &(l, n) in &inside {
+            match l {
+                Around::Region(id) => steps.push((id, n * each)),
+                Around::Outer(i) => terms.push((i, n * each)),
+            }
+        }
+        if steps.iter().any(|&(l, step)| {
+            let (extent, _) = self.counts(Around::Region(l), stream);
+            step.checked_mul(extent).is_none_or(|all| i32::try_from(all).is_err())
+        }) {
+            return None;
+        }
+        let disp = i32::try_from(i64::from(disp).checked_add(next)?).ok()?;
+        Some(Fetch::Spread {
+            stream: Stream { slot: stream.slot, steps },
+            terms,
+            disp,
+            lines: (each + LINE - 1) / LINE,
+        })
     }
 
     /// The prefetch distance in a long stream.
@@ -178,7 +328,7 @@ impl Nest<'_> {
 
     /// Bytes by which a stream advances in a loop.
     fn step(&self, stream: &Stream, l: usize) -> i64 {
-        match (self.loops[l].id, &self.around) {
+        match (self.loops[l].id, self.outer.first()) {
             (Some(id), _) => stream.steps.iter().find(|(l, _)| *l == id).map_or(0, |&(_, step)| step),
             (None, Some(around)) => around.steps[stream.slot as usize],
             (None, None) => 0,

@@ -480,7 +480,7 @@ mod tests {
             writer.body(0);
             let before = writer.code;
             for vectors in [5, 6, 8] {
-                let registers = Registers { vectors, masks: 0 };
+                let registers = Registers { vectors, masks: 0, pointers: 0 };
                 let mut code = before.clone();
                 if assign(&mut code.clone(), registers).is_some() || !reload(&mut code, &args, usize::from(vectors)) {
                     continue;

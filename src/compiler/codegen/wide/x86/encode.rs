@@ -10,7 +10,7 @@ use crate::ir::CmpOp;
 use hashbrown::HashMap;
 
 /// General registers in the order of allocation. The last six are callee-saved.
-const GPRS: [Gpr; 14] =
+pub(super) const GPRS: [Gpr; 14] =
     [RAX, Gpr(1), Gpr(2), Gpr(6), Gpr(8), Gpr(9), Gpr(10), Gpr(11), Gpr(3), Gpr(5), Gpr(12), Gpr(13), Gpr(14), Gpr(15)];
 /// Number of registers that need not be saved.
 const SCRATCH_GPRS: usize = 8;

@@ -48,7 +48,7 @@ impl VectorTarget for X86 {
             Form::Vex => 0,
             Form::Evex => 8,
         };
-        Registers { vectors: self.vectors.registers as u8, masks }
+        Registers { vectors: self.vectors.registers as u8, masks, pointers: encode::GPRS.len() as u8 }
     }
 
     fn features(&self, dot_products: bool, shares: bool) -> Features {
