@@ -283,6 +283,20 @@ impl fmt::Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
+/// The most names that a message lists.
+const LISTED: usize = 12;
+
+/// Names for a message, in backquotes: the first ones, and how many others there are.
+pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let mut names = names.into_iter();
+    let mut text = names.by_ref().take(LISTED).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let others = names.count();
+    if others > 0 {
+        text.push_str(&format!(" and {others} {}", if others == 1 { "other" } else { "others" }));
+    }
+    text
+}
+
 /// The candidate nearest to a misspelt name: at most a third of its letters (but one, at least) changed, added, omitted
 /// or swapped with a neighbour, and some letter kept; the first one if there is a tie.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -338,6 +352,14 @@ mod tests {
         assert_eq!(nearest("xyz", names), None);
         assert_eq!(nearest("é", ["e", "ö"]), None);
         assert_eq!(nearest("C", ["A", "c"]), Some("c"));
+    }
+
+    #[test]
+    fn messages_list_some_names() {
+        assert_eq!((listed([]), listed(["f"]), listed(["f", "g"])), ("".into(), "`f`".into(), "`f`, `g`".into()));
+        let names: Vec<String> = (0..14).map(|i| format!("f{i}")).collect();
+        let text = listed(names.iter().map(String::as_str));
+        assert!(text.starts_with("`f0`, ") && text.ends_with("`f11` and 2 others"), "{text}");
     }
 
     #[test]

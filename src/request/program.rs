@@ -2,7 +2,7 @@
 
 use super::Error;
 use crate::arrays::{ArrayError, ArrayFile};
-use crate::diagnostic::{Diagnostic, Diagnostics, Source, nearest};
+use crate::diagnostic::{Diagnostic, Diagnostics, Source, listed, nearest};
 use crate::foreign;
 use crate::graph::libraries::{Libraries, SharedLibrary, TextLibrary};
 use crate::graph::pass::{self, Context};
@@ -413,7 +413,7 @@ impl Program {
                     let help = match nearest(name, names.iter().copied()) {
                         Some(near) => format!("there is `{near}`"),
                         None if names.is_empty() => "it has no prim_funcs".to_owned(),
-                        None => format!("its functions are `{}`", names.join("`, `")),
+                        None => format!("its functions are {}", listed(names)),
                     };
                     Err(Error::Usage(format!("`{}` has no function `{name}`", self.name), help))
                 }

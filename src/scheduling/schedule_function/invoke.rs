@@ -4,7 +4,7 @@ use super::FunctionError;
 use super::code::{Expr, Method, Special};
 use super::library::{MAX_INSTRUCTIONS, Result, Run, refused};
 use super::value::{Own, Value, to_arg};
-use crate::diagnostic::{Diagnostic, Span, nearest};
+use crate::diagnostic::{Diagnostic, Span, listed, nearest};
 use crate::interpreter::type_error;
 use crate::ir::Symbol;
 use crate::schedule::arg::{Arg, Decision, Rv, RvValue};
@@ -357,7 +357,7 @@ impl<'a> Run<'a, '_> {
                             format!("the module has no function `{name}`"),
                         );
                         let near = nearest(name, known.iter().copied()).map(|n| format!("did you mean `{n}`?"));
-                        Err(d.help(format!("its functions are `{}`", known.join("`, `"))).maybe_help(near).into())
+                        Err(d.help(format!("its functions are {}", listed(known))).maybe_help(near).into())
                     }
                 }
             }

@@ -58,7 +58,7 @@ mod workload_args;
 pub use apply::TeSchedule;
 pub use knob::{Literal, Preset};
 
-use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span, nearest};
+use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span, listed, nearest};
 use crate::interpreter::call::Arguments;
 use crate::interpreter::code::Function;
 use crate::interpreter::compile::{Program, Text};
@@ -178,7 +178,7 @@ fn chosen(text: &str, parts: &Text<'_>, wanted: Option<&str>) -> Result<usize, V
             let known: Vec<&str> = names.clone().collect();
             let help = match nearest(name, names) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("its functions are `{}`", known.join("`, `")),
+                None => format!("its functions are {}", listed(known)),
             };
             vec![d.help(help)]
         });

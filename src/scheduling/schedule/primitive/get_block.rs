@@ -49,6 +49,7 @@ use super::super::arg::{FuncIndex, RvValue};
 use super::super::call::Call;
 use super::super::error::{ErrorKind, ScheduleError};
 use super::super::kind::{Default, Kind, Outcome, Outputs, Param, Ty};
+use crate::diagnostic::listed;
 use crate::ir::{BlockId, Func, Symbol};
 
 /// `get_sblock(name, func_name)`, formerly `get_block`.
@@ -148,8 +149,8 @@ fn get_block(call: &mut Call<'_>) -> Result<Outcome, ScheduleError> {
 
 fn function(call: &Call<'_>, name: Symbol) -> Result<FuncIndex, ScheduleError> {
     (0..call.sch.n_funcs()).find(|&i| call.sch.func(i).name == name).ok_or_else(|| {
-        let known: Vec<String> = (0..call.sch.n_funcs()).map(|i| format!("`{}`", call.sch.func(i).name)).collect();
-        ErrorKind::UnknownFunction { name, known: known.join(", ") }.into()
+        let known = listed((0..call.sch.n_funcs()).map(|i| call.sch.func(i).name.as_str()));
+        ErrorKind::UnknownFunction { name, known }.into()
     })
 }
 
