@@ -56,6 +56,7 @@ pub(super) struct OuterLoop {
 
 /// Inserts prefetches into innermost loops that have time for them, and, with `prefetching_pays`, into those that wait for
 /// long streams.
+///
 /// `outer` are the loops around the region, from the inside. Of the `pointers` registers, those that the region leaves are used.
 /// `further` makes an argument: the address of another one, and bytes for each iteration of outer loops.
 pub(super) fn prefetch(
@@ -266,7 +267,7 @@ impl Nest<'_> {
         let mut found = None;
         for l in self.outwards(inner) {
             let (extent, step) = self.counts(l, stream);
-            if step != 0 && trips >= 2 * once {
+            if step != 0 && trips / 2 >= once {
                 let panel = is_dense(&mut advancing, bytes).then(|| bytes.saturating_mul(once));
                 if panel.is_some_and(|panel| PANEL.contains(&panel)) {
                     found = panel.map(|panel| (panel, step));
@@ -288,8 +289,8 @@ impl Nest<'_> {
         let mut terms = SmallVec::new();
         for &(l, n) in &inside {
             match l {
-                Around::Region(id) => steps.push((id, n * each)),
-                Around::Outer(i) => terms.push((i, n * each)),
+                Around::Region(id) => steps.push((id, n.checked_mul(each)?)),
+                Around::Outer(i) => terms.push((i, n.checked_mul(each)?)),
             }
         }
         if steps.iter().any(|&(l, step)| {
