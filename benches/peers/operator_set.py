@@ -284,11 +284,9 @@ def measured(args, name, directory):
     bench, message = run(args.tvmr, "bench", *common, "--best")
     if bench is None:
         return None, message
-    bench = bench["results"][0] if "results" in bench else bench
-    task = tuned["tasks"][0]
     return {
-        "us": bench["us"], "share": bench["roofline_fraction"], "by": bench["bound_by"], "programs": task["trials"],
-        "written_us": task["baseline_us"],
+        "us": bench["us"], "share": bench["roofline_fraction"], "by": bench["bound_by"], "programs": tuned["distinct_programs"], "trials": tuned["trials"],
+        "written_us": tuned["baseline_us"],
     }, None
 
 
@@ -326,7 +324,7 @@ def main():
             continue
         rows[name] = row
         written = "" if row["written_us"] is None else f"{row['written_us']:11.1f}"
-        print(f"{name:42} {row['us']:10.2f} {row['share'] or 0:6.2f} {row['by'] or '-':12} {row['programs']:8} {written:>11}", flush=True)
+        print(f"{name:42} {row['us']:10.2f} {row['share'] or 0:6.2f} {row['by'] or '-':12} {row['programs'] or row['trials']:8} {written:>11}", flush=True)
     if args.json:
         args.json.write_text(json.dumps({"rows": rows, "failures": failures}, indent=1))
     long = {name: row for name, row in rows.items() if row["us"] > SHORTEST_US and row["share"]}

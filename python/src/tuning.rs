@@ -158,7 +158,7 @@ impl Order {
         if !program.parsed.warnings.is_empty() {
             sender.diagnostics(&Diagnostics::new(program.source(), program.parsed.warnings.clone()));
         }
-        let context = self.source.context()?;
+        let context = self.source.context(self.request.wanted.strict_fp)?;
         let program = if program.graphs().is_empty() { program } else { program.lowered(&context)? };
         let plan = self.request.plan(&program, &limit, &sender)?;
         let mut db = plan.database(&self.work_dir, &sender)?;

@@ -97,6 +97,9 @@ pub(super) struct GraphFiles {
     /// Leave an optional pass over graphs out, to see what it changes; may be repeated
     #[arg(long, value_name = "PASS", value_parser = optional_passes(), hide_short_help = true, help_heading = "Graphs")]
     pub skip_pass: Vec<String>,
+    /// [`Global::strict_fp`], on which passes over graphs depend.
+    #[arg(from_global)]
+    pub strict_fp: bool,
 }
 
 impl GraphFiles {
@@ -105,7 +108,7 @@ impl GraphFiles {
     /// # Errors
     /// A library cannot be read.
     pub(super) fn context(&self) -> Result<Context, Error> {
-        Ok(Context { skipped: self.skip_pass.clone(), ..program::library(&self.library)? })
+        Ok(Context { skipped: self.skip_pass.clone(), strict_fp: self.strict_fp, ..program::library(&self.library)? })
     }
 }
 

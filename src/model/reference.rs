@@ -27,6 +27,7 @@ const OPTIMIZATIONS: &[&str] = &[
     "fold_affine",
     "common_constants",
     "own_floats",
+    "winograd",
     "fuse",
     "layout_free",
 ];

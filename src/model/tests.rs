@@ -475,3 +475,34 @@ fn weights_are_laid_out_when_they_are_loaded() {
     let prepared = (0..model.program().prepared.len()).filter(|&i| fixed.has(Place::Prepared(i))).count();
     assert_eq!((prepared, model.fixed_bytes()), (3, 16 + 16 + 8));
 }
+
+#[test]
+fn convolutions_from_tiles_give_the_same_results() {
+    let text = r#"
+@R.function
+def main(x: R.Tensor((2, 64, 30, 33), "float32"), w: R.Tensor((64, 64, 3, 3), "float32")):
+    R.func_attr({"num_input": 1})
+    with R.dataflow():
+        y = R.nn.relu(R.nn.conv2d(x, w, padding=[1, 0, 2, 1]))
+        R.output(y)
+    return y
+"#;
+    let results = |skipped: &[&str], strict_fp| {
+        let parsed = parse(text, "model.tir", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+        let module = GraphModule { module: parsed.module, functions: parsed.graphs };
+        let cx = Context { skipped: skipped.iter().map(|&s| s.to_owned()).collect(), strict_fp, ..Context::default() };
+        let mut model = Model::compile(module, "main", &cx, &Setting::native()).unwrap_or_else(|e| panic!("{e}"));
+        let n_steps = model.program().steps.len();
+        model.load_weights(&[numbers(&[64, 64, 3, 3])]).unwrap_or_else(|e| panic!("{e}"));
+        let outputs = model.run(&[numbers(&[2, 64, 30, 33])]).unwrap_or_else(|e| panic!("{e}"));
+        let words = outputs[0].data().as_chunks::<4>().0.to_vec();
+        (n_steps, words.into_iter().map(f32::from_le_bytes).collect::<Vec<f32>>())
+    };
+    let (n_steps, found) = results(&[], false);
+    let (n_plain, expected) = results(&["winograd"], false);
+    assert_eq!((n_steps, n_plain, results(&[], true).0), (3, 1, 1));
+    let largest = expected.iter().fold(0.0f32, |most, v| most.max(v.abs()));
+    assert!(largest > 1.0 && found.len() == expected.len());
+    let worst = found.iter().zip(&expected).fold(0.0f32, |most, (a, b)| most.max((a - b).abs()));
+    assert!(worst <= 1e-5 * largest, "{worst} of {largest}");
+}

@@ -69,12 +69,12 @@ impl Source {
         shaped(program, &self.shapes)
     }
 
-    /// The libraries of its graphs.
+    /// What passes over its graphs are given.
     ///
     /// # Errors
-    /// A file cannot be read, or has mistakes.
-    pub fn context(&self) -> Result<Context, Error> {
-        program::library(&self.library)
+    /// A library cannot be read, or has mistakes.
+    pub fn context(&self, strict_fp: bool) -> Result<Context, Error> {
+        Ok(Context { strict_fp, ..program::library(&self.library)? })
     }
 }
 
@@ -217,7 +217,7 @@ impl Request {
             return Ok(Compiled::Function { workload: Box::new(workload), func: Box::new(func), setting });
         };
         let name = graph.name.to_string();
-        let cx = self.source.context()?;
+        let cx = self.source.context(setting.strict_fp)?;
         let lowered = program.lowered(&cx)?;
         let best = match &lookup {
             Some(lookup) => {

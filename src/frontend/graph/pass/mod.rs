@@ -18,6 +18,7 @@ mod quantise;
 mod rewrite;
 mod specialize_calls;
 mod used_functions;
+mod winograd;
 
 use super::function::Function;
 use super::libraries::Libraries;
@@ -43,6 +44,8 @@ pub struct Context {
     pub libraries: Libraries,
     /// Names of optional passes that do not run.
     pub skipped: Vec<String>,
+    /// Whether operations on floats stay as written.
+    pub strict_fp: bool,
 }
 
 /// A pass.
@@ -69,6 +72,7 @@ pub const PIPELINE: &[Pass] = &[
     fold_affine::PASS,
     common_constants::PASS,
     own_floats::PASS,
+    winograd::PASS,
     lower_operators::PASS,
     specialize_calls::PASS,
     fuse::PASS,

@@ -43,7 +43,8 @@
 //! saves the intermediate buffer's memory traffic, and recomputes only what costs less than a load.
 //!
 //! In the default space, what a product reads at 16 or more of its results stays a block of its own, unless it only
-//! copies or converts: it would be computed again for every tile of rows.
+//! copies or converts: it would be computed again for every tile of rows. So does a block that reads several elements, and of which a
+//! consumer reads several, if the consumer would then read more than 16: code would grow with each block of a chain.
 //!
 //! TVM: `src/s_tir/meta_schedule/schedule_rule/auto_inline.cc`.
 
@@ -51,31 +52,38 @@ use super::super::analysis::{calls, has_conditional, is_spatial, live_block, rea
 use super::super::contraction::Contraction;
 use super::super::draft::Draft;
 use super::Rule;
-use crate::ir::{BlockId, Expr, Func, Intrinsic, Stmt};
+use crate::ir::visit::{for_each_own_expr, for_each_subexpr};
+use crate::ir::{BlockId, BufferId, Expr, Func, Intrinsic, Stmt};
 use crate::schedule::Schedule;
 use crate::schedule::analysis::dependence::has_consumer;
 use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
+use std::collections::HashSet;
 
 pub(crate) struct AutoInline {
     /// Functions too costly to recompute.
     pub disallowed: Vec<Intrinsic>,
     /// Number of results of a reduction from which on elements that they share are computed once.
     pub shared_by: i64,
+    /// The most elements that a consumer may read instead of several.
+    pub most_loads: usize,
 }
 
 /// Minimum number of results that make it worthwhile to store what they share: some tiles of rows.
 const SHARED: i64 = 16;
 
+/// The most elements that a consumer may read instead of several: those of a window with 4 x 4 taps.
+const LOADS: usize = 16;
+
 impl AutoInline {
     /// The rule of the default space.
     pub(crate) fn auto() -> AutoInline {
-        AutoInline { shared_by: SHARED, ..AutoInline::tvm() }
+        AutoInline { shared_by: SHARED, most_loads: LOADS, ..AutoInline::tvm() }
     }
 
     /// The rule with TVM's parameters.
     pub(crate) fn tvm() -> AutoInline {
-        AutoInline { disallowed: vec![Intrinsic::Exp], shared_by: i64::MAX }
+        AutoInline { disallowed: vec![Intrinsic::Exp], shared_by: i64::MAX, most_loads: usize::MAX }
     }
 }
 
@@ -114,8 +122,22 @@ impl AutoInline {
             && !has_conditional(func, block.stmt())
             && node.reads.iter().all(|read| read_write_pattern(func, read, write) == (true, true));
         let is_cheap = is_cheap && !(is_computed(func, block) && self.is_shared(func, scope, block));
+        if self.grows(func, scope, block) {
+            return false;
+        }
         // Checked last, since it visits all blocks.
         is_cheap || node.reads.is_empty() || func.blocks().iter().all(|&b| is_spatial(func, b))
+    }
+
+    /// Whether a consumer would read too many elements instead of those of the block.
+    fn grows(&self, func: &Func, scope: BlockId, block: BlockId) -> bool {
+        let written = func.block(block).writes[0].buffer;
+        let own = n_loads(func, block, |_| true);
+        own > 1
+            && func.child_blocks(scope.stmt()).into_iter().filter(|b| *b != block).any(|b| {
+                let n = n_loads(func, b, |buffer| buffer == written);
+                n > 1 && n.saturating_mul(own) > self.most_loads
+            })
     }
 
     /// Whether some product or sum reads each element of the block for many results.
@@ -128,6 +150,21 @@ impl AutoInline {
             },
         )
     }
+}
+
+/// The number of different elements that a block reads from some buffers.
+fn n_loads(func: &Func, block: BlockId, is_counted: impl Fn(BufferId) -> bool) -> usize {
+    let mut found = HashSet::new();
+    for s in func.subtree(block.stmt()) {
+        for_each_own_expr(func, s, &mut |root| {
+            for_each_subexpr(&func.arena, root, &mut |e| {
+                if matches!(func.arena.expr(e), Expr::Load(buffer, _) if is_counted(buffer)) {
+                    found.insert(e);
+                }
+            });
+        });
+    }
+    found.len()
 }
 
 /// Whether the block does more than to copy an element, or to convert its type.
