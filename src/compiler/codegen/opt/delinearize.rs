@@ -28,17 +28,29 @@ pub(super) fn delinearize(kernel: &mut Kernel) -> bool {
     if cuts.of.is_empty() {
         return false;
     }
+    let decides = std::mem::take(&mut cuts.decides);
     let mut changed = false;
     kernel.body = kernel.rebuild(body, &mut |kernel, _, id, stmt, out| {
         let Stmt::For(l) = stmt else { return out.push(id) };
         let (Some(cuts), Some(n)) = (cuts.of.get(&l.var), kernel.arena.as_int(l.extent)) else { return out.push(id) };
-        let chain = chain(cuts, n);
+        let whole = match decides.contains(&l.var) {
+            true => cuts.iter().map(|&cut| n / cut * cut).filter(|&n| n > 0).min().unwrap_or(n),
+            false => n,
+        };
+        let chain = chain(cuts, whole);
         if chain.is_empty() || l.kind == LoopKind::Parallel {
             return out.push(id);
         }
         changed = true;
-        let split = split(kernel, l, &chain, n);
+        let split = split(kernel, l, &chain, whole);
         out.push(kernel.stmts.push(split));
+        if whole < n {
+            let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
+            let value = kernel.arena.add_const(e, whole);
+            let body = Substitution::of(l.var, value).copy(kernel, l.body);
+            let extent = kernel.arena.index(n - whole);
+            out.push(kernel.stmts.push(Stmt::For(For { var, extent, body, ..l })));
+        }
     });
     changed
 }
@@ -47,16 +59,24 @@ pub(super) fn delinearize(kernel: &mut Kernel) -> bool {
 #[derive(Default)]
 struct Cuts {
     of: HashMap<VarId, Vec<i64>, FxBuild>,
+    /// The variables of whose remainders comparisons are made.
+    decides: HashSet<VarId, FxBuild>,
     seen: HashSet<ExprId, FxBuild>,
 }
 
 impl Cuts {
     fn expr(&mut self, arena: &Arena, e: ExprId) {
-        let Cuts { of, seen } = self;
+        let Cuts { of, decides, seen } = self;
         if seen.contains(&e) {
             return;
         }
         for_each_expr(arena, e, &mut |e| {
+            if let Expr::Compare(_, a, _) = arena.expr(e)
+                && let Expr::Binary(BinOp::FloorMod, a, _) = arena.expr(a)
+                && let Some(var) = arena.as_var(a)
+            {
+                decides.insert(var);
+            }
             if seen.insert(e)
                 && let Some((var, inner, d)) = digit(arena, e)
             {

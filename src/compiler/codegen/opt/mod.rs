@@ -17,6 +17,7 @@ mod fuse;
 mod hoist;
 mod hoist_checks;
 mod in_place;
+mod interleave;
 mod machine;
 mod merge_stores;
 mod multiversion;
@@ -96,6 +97,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "divide", run: Plain(divide::divide) },
     Pass { name: "coalesce", run: Simplified(coalesce::coalesce) },
     Pass { name: "transpose", run: Plain(transpose::transpose) },
+    Pass { name: "interleave", run: Plain(interleave::interleave) },
     Pass { name: "vectorize", run: Plain(vectorize::vectorize) },
     Pass { name: "unroll", run: Plain(unroll::unroll) },
     Pass { name: "simplify_copies", run: Plain(|k, _| simplify::simplify(k)) },

@@ -5,6 +5,7 @@ use super::code::{Class, Code, Elem, Inst, LoopId, Mem, Memory, Op1, Op2, Stream
 use super::constants::Constants;
 use super::gather::{Span, is_gather};
 use super::narrow::is_narrow;
+use super::shuffle::lanes_of;
 use crate::codegen::facts::{Reads, ReadsOf};
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, DType, Intrinsic};
@@ -588,6 +589,7 @@ impl Builder<'_> {
             Expr::IfThenElse(..) => self.guarded(e, shape),
             Expr::Compare(..) | Expr::Not(_) | Expr::Ramp(..) | Expr::Extract(..) => None,
             Expr::Pack(_) if is_gather(&self.kernel.arena, e) => self.gather(e, shape),
+            Expr::Pack(_) if lanes_of(&self.kernel.arena, e).is_some() => self.shuffled(e, shape),
             Expr::Pack(_) => self.row(e, shape),
         }
     }

@@ -19,7 +19,7 @@ use crate::loopir::{Affine, Arena, BufferId, Expr, ExprId, StmtId, Ty};
 use smallvec::SmallVec;
 
 /// Maximum number of loaded registers per assembled one: with more, it is better to load the elements one by one.
-const MOST_READ: i64 = 4;
+pub(super) const MOST_READ: i64 = 4;
 
 /// A vector of elements at constant offsets.
 #[derive(Debug)]
@@ -99,9 +99,10 @@ fn note_packs(arena: &Arena, e: ExprId, seen: &mut Seen, packs: &mut Vec<ExprId>
 }
 
 /// A register with contiguous elements.
-struct Chunk {
-    start: i64,
-    register: VReg,
+pub(super) struct Chunk {
+    /// The offset of the first one.
+    pub start: i64,
+    pub register: VReg,
 }
 
 impl Builder<'_> {
@@ -164,13 +165,18 @@ impl Builder<'_> {
             };
             sources.push((chunk, u8::try_from(offset - start).ok()?));
         }
+        self.selected(&chunks, &sources, shape)
+    }
+
+    /// A register whose lanes are those of other registers, given by the number of each and its lane.
+    pub(super) fn selected(&mut self, chunks: &[Chunk], sources: &[(usize, u8)], shape: &Shape) -> Option<VReg> {
         let is_whole = chunks.len() == 1 && sources.iter().enumerate().all(|(i, s)| usize::from(s.1) == i);
         if is_whole {
             return Some(chunks[0].register);
         }
         let whole = Width::of_bytes(self.vector_bytes)?;
         if chunks.len() == 1 || !self.features.masks {
-            return self.blended(&chunks, &sources, shape.elem, whole);
+            return self.blended(chunks, sources, shape.elem, whole);
         }
         let table = (self.vector_bytes / shape.elem.bytes()) as u8;
         let acc = self.fresh();

@@ -4,8 +4,8 @@
 //! A *region* is a run of statements that work on vectors or count constant loops, at affine addresses, and access only
 //! memory and registers of their own: it has no branch, no check, no parallel loop, and no loop that polls the stop
 //! flag. [`plan`] picks regions, as large as possible, and compiles each: [`build`] makes vector code over virtual
-//! registers (with [`lanes`] for conditions and functions, [`guard`] and [`window`] for padding, [`transpose`] and
-//! [`gather`] for shuffles), [`prefetch`] adds prefetches, [`assign`] allocates machine registers, and the target
+//! registers (with [`lanes`] for conditions and functions, [`guard`] and [`window`] for padding, [`transpose`],
+//! [`gather`] and [`shuffle`] for shuffles), [`prefetch`] adds prefetches, [`assign`] allocates machine registers, and the target
 //! ([`target::VectorTarget`]; [`x86`]) encodes the code. Cranelift's code calls regions with a pointer to their
 //! arguments. A run that some step refuses is divided; single statements that cannot be regions are compiled by
 //! Cranelift.
@@ -26,6 +26,7 @@ mod lanes;
 mod narrow;
 mod prefetch;
 mod reload;
+mod shuffle;
 mod target;
 mod transpose;
 mod window;
@@ -495,7 +496,11 @@ impl Planner<'_> {
                     Expr::Compare(..) | Expr::Not(_) | Expr::Select(..) | Expr::Dot4(..) => true,
                     Expr::Reinterpret(a) => word(arena, e).is_some() || arena.lanes(a) == arena.lanes(e),
                     Expr::Cast(a) => narrow::is_conversion(arena.dtype(a), arena.dtype(e)),
-                    Expr::Pack(_) => transpose::row_of(arena, e).is_some() || gather::is_gather(arena, e),
+                    Expr::Pack(_) => {
+                        transpose::row_of(arena, e).is_some()
+                            || gather::is_gather(arena, e)
+                            || shuffle::lanes_of(arena, e).is_some()
+                    }
                     Expr::Lookup(..) => lanes::is_lookup(arena, e, self.options.isa),
                     Expr::IfThenElse(..) => guard::is_guarded(arena, e),
                     Expr::Ramp(..) | Expr::Extract(..) => false,
@@ -515,6 +520,8 @@ fn values(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
         if let Some((square, _)) = transpose::row_of(arena, e) {
             // The row as a whole extracts lanes from vectors.
             square.iter().for_each(|&c| walk(arena, c, seen, f));
+        } else if let Some(lanes) = shuffle::lanes_of(arena, e) {
+            lanes.iter().for_each(|&(vector, _)| walk(arena, vector, seen, f));
         } else if let Expr::IfThenElse(_, t, o) = arena.expr(e) {
             // The condition consists of indices.
             [t, o].into_iter().for_each(|c| walk(arena, c, seen, f));

@@ -306,16 +306,16 @@ impl Convolution {
         let mut te = Te::new();
         let shape = te.extents(&[m + 2, m + 2, features, items, down, across]);
         let product = te.placeholder("product", DType::Float32, &shape);
-        let shape = te.extents(&[items, features, down, m, m + 2, across]);
+        let shape = te.extents(&[features, items, m, m + 2, down, across]);
         let rows = te.compute("rows", &shape, |te, i| {
-            combined(te, i[3], tiles.result, |te, k| te.at(product, &[k, i[4], i[1], i[0], i[2], i[5]]))
+            combined(te, i[2], tiles.result, |te, k| te.at(product, &[k, i[3], i[0], i[1], i[4], i[5]]))
         });
         let shape = te.extents(&[items, features, result[0], result[1]]);
         let edge = te.extent(m);
         let result = te.compute("conv2d_nchw", &shape, |te, i| {
             let (row, column) = (te.floor_mod(i[2], edge), te.floor_mod(i[3], edge));
             let (down, across) = (te.floor_div(i[2], edge), te.floor_div(i[3], edge));
-            combined(te, column, tiles.result, |te, k| te.at(rows, &[i[0], i[1], down, row, k, across]))
+            combined(te, column, tiles.result, |te, k| te.at(rows, &[i[1], i[0], row, k, down, across]))
         });
         te.prim_func("winograd_result", &[product], &[result])
     }

@@ -1,0 +1,189 @@
+//! Makes one contiguous store of several whose elements lie between each other.
+//!
+//! ```text
+//! for i in 16 independent:
+//!     B[i * 2] = A[i] + 1.0
+//!     B[i * 2 + 1] = A[i] * 2.0
+//! // becomes, with vectors of 16 lanes
+//! a = A[0; 16] + splat(1.0, 16)
+//! b = A[0; 16] * splat(2.0, 16)
+//! B[0; 32] = pack(a[0], b[0], a[1], b[1], …)
+//! ```
+//!
+//! The wide back end packs by shuffles, where strided elements are stored one by one. Such loops interleave channels into pixels, or compute
+//! the parts of tiles of an image.
+
+use super::machine::Machine;
+use super::walk::replace_loops;
+use super::widen::{Widener, is_masked};
+use crate::loopir::rewrite::{Substitution, for_each_expr, mentions_var};
+use crate::loopir::{
+    Affine, Arena, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, VarId,
+};
+use smallvec::SmallVec;
+
+/// Maximum number of stores that become one: as many registers are packed into as many.
+const MOST: usize = 4;
+/// Minimum number of iterations.
+const FEWEST: i64 = 3;
+/// How far apart elements may be that a vector of iterations reads: others would be loaded one by one.
+const APART: std::ops::RangeInclusive<i64> = -(MOST as i64)..=MOST as i64;
+
+/// Interleaves the stores of all loops that allow it.
+pub(super) fn interleave(kernel: &mut Kernel, machine: &Machine) {
+    if machine.vectors.has_regions() {
+        kernel.body = body(kernel, kernel.body, machine);
+    }
+}
+
+fn body(kernel: &mut Kernel, old: Body, machine: &Machine) -> Body {
+    replace_loops(kernel, old, &mut |kernel, s, l, out| {
+        if let Some(stores) = Stores::of(kernel, &l)
+            && let Some(made) = stores.interleaved(kernel, &l, machine)
+        {
+            return out.extend(made);
+        }
+        let inner = body(kernel, l.body, machine);
+        out.push(if inner == l.body { s } else { kernel.stmts.push(Stmt::For(For { body: inner, ..l })) });
+    })
+}
+
+/// Stores to consecutive elements in each iteration, by as many elements further in the next one.
+struct Stores {
+    buffer: BufferId,
+    /// The index of the first one.
+    first: ExprId,
+    /// The values in the order of their elements.
+    values: SmallVec<[ExprId; MOST]>,
+}
+
+impl Stores {
+    fn of(kernel: &mut Kernel, l: &For) -> Option<Stores> {
+        let is_free = l.iterations == Iterations::Independent && matches!(l.kind, LoopKind::Serial | LoopKind::Vector);
+        if !is_free || kernel.arena.as_int(l.extent).is_none_or(|n| n < FEWEST) {
+            return None;
+        }
+        let all = of_iteration(kernel, l)?;
+        let arena = &kernel.arena;
+        let mut stores: SmallVec<[(Affine, ExprId, ExprId); MOST]> = SmallVec::new();
+        let mut target = None;
+        for (buffer, index, value) in all {
+            let ty = arena.ty(value);
+            if *target.get_or_insert((buffer, ty)) != (buffer, ty) || ty.lanes != 1 {
+                return None;
+            }
+            stores.push((Affine::of(arena, index), index, value));
+        }
+        let (buffer, ty) = target?;
+        if !is_masked(ty.dtype) || kernel.buffer(buffer).dtype != ty.dtype {
+            return None;
+        }
+        stores.sort_by_key(|(affine, ..)| affine.constant);
+        let (base, first, _) = &stores[0];
+        for (i, (affine, _, value)) in stores.iter().enumerate() {
+            let between = affine.minus(base);
+            if !between.terms.is_empty() || between.constant != i as i64 || !is_plain(kernel, buffer, *value, l.var) {
+                return None;
+            }
+        }
+        (stride(arena, base, l.var) == Some(stores.len() as i64)).then(|| Stores {
+            buffer,
+            first: *first,
+            values: stores.iter().map(|s| s.2).collect(),
+        })
+    }
+
+    fn interleaved(&self, kernel: &mut Kernel, l: &For, machine: &Machine) -> Option<Vec<StmtId>> {
+        let lanes = machine.vectors.lanes(kernel.arena.dtype(self.values[0]));
+        let n = kernel.arena.as_int(l.extent)?;
+        let mut made = Vec::new();
+        if n / lanes > 1 {
+            let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
+            let at = kernel.arena.mul_const(e, lanes);
+            let stmts = self.vectors(kernel, l, at, lanes as u16)?;
+            let (extent, body) = (kernel.arena.index(n / lanes), kernel.stmts.body(&stmts));
+            made.push(kernel.stmts.push(Stmt::For(For { var, extent, body, kind: LoopKind::Serial, ..*l })));
+        } else if n / lanes == 1 {
+            let at = kernel.arena.index(0);
+            made.extend(self.vectors(kernel, l, at, lanes as u16)?);
+        }
+        let left = n % lanes;
+        if left > 0 {
+            let at = kernel.arena.index(n - left);
+            made.extend(self.vectors(kernel, l, at, left as u16)?);
+        }
+        Some(made)
+    }
+
+    /// The stores of some iterations from `base` on.
+    fn vectors(&self, kernel: &mut Kernel, l: &For, base: ExprId, lanes: u16) -> Option<SmallVec<[StmtId; 8]>> {
+        let mut out = SmallVec::new();
+        let mut widener = Widener::new(l.var, base, lanes).with_masks(true);
+        let mut vectors: SmallVec<[ExprId; MOST]> = SmallVec::new();
+        for &value in &self.values {
+            let value = widener.value(&mut kernel.arena, value)?;
+            let (name, ty) = (kernel.buffer(self.buffer).name, kernel.arena.ty(value));
+            let var = kernel.arena.new_var(name, ty);
+            out.push(kernel.stmts.push(Stmt::Let { var, value }));
+            vectors.push(kernel.arena.var_expr(var));
+        }
+        let arena = &mut kernel.arena;
+        let mut items = Vec::with_capacity(vectors.len() * usize::from(lanes));
+        for lane in 0..lanes {
+            items.extend(vectors.iter().map(|&v| arena.extract(v, lane)));
+        }
+        let value = arena.pack(&items);
+        let index = Substitution::of(l.var, base).expr(arena, self.first);
+        out.push(kernel.stmts.push(Stmt::Store { buffer: self.buffer, index, value }));
+        Some(out)
+    }
+}
+
+/// The stores of an iteration with their buffers, indices and values: those of the body, or of all iterations of a short loop in it.
+fn of_iteration(kernel: &mut Kernel, l: &For) -> Option<SmallVec<[(BufferId, ExprId, ExprId); MOST]>> {
+    let list = kernel.stmts.list(l.body);
+    if let &[s] = list
+        && let Stmt::For(inner) = kernel.stmts.get(s)
+    {
+        let n = kernel.arena.as_int(inner.extent).filter(|&n| n <= MOST as i64)?;
+        let is_free =
+            inner.iterations == Iterations::Independent && matches!(inner.kind, LoopKind::Serial | LoopKind::Vector);
+        let &[s] = kernel.stmts.list(inner.body) else { return None };
+        let Stmt::Store { buffer, index, value } = kernel.stmts.get(s) else { return None };
+        let mut store = |i| {
+            let at = kernel.arena.index(i);
+            let mut at = Substitution::of(inner.var, at);
+            (buffer, at.expr(&mut kernel.arena, index), at.expr(&mut kernel.arena, value))
+        };
+        return (is_free && n >= 2).then(|| (0..n).map(&mut store).collect());
+    }
+    if !(2..=MOST).contains(&list.len()) {
+        return None;
+    }
+    let store = |&s: &StmtId| match kernel.stmts.get(s) {
+        Stmt::Store { buffer, index, value } => Some((buffer, index, value)),
+        _ => None,
+    };
+    list.iter().map(store).collect()
+}
+
+/// Whether a value reads neither registers nor the buffer, and elements that are near each other along the loop.
+fn is_plain(kernel: &Kernel, buffer: BufferId, value: ExprId, var: VarId) -> bool {
+    let (arena, mut fine) = (&kernel.arena, true);
+    for_each_expr(arena, value, &mut |e| match arena.expr(e) {
+        Expr::Load(b, index) => {
+            let step = stride(arena, &Affine::of(arena, index), var);
+            fine &= b != buffer && step.is_some_and(|step| APART.contains(&step));
+        }
+        Expr::Local(_) => fine = false,
+        _ => {}
+    });
+    fine
+}
+
+/// The stride of an index along a variable, if constant.
+fn stride(arena: &Arena, index: &Affine, var: VarId) -> Option<i64> {
+    let own = |atom| arena.as_var(atom) == Some(var);
+    let is_linear = index.terms.iter().all(|t| own(t.0) || !mentions_var(arena, t.0, &mut |v| v == var));
+    is_linear.then(|| index.terms.iter().filter(|t| own(t.0)).map(|t| t.1).sum())
+}

@@ -1,0 +1,59 @@
+//! Packs of lanes of a few vectors, by permutations of registers.
+//!
+//! ```text
+//! pack(a[0], b[0], a[1], b[1], …)     lanes of two registers, in two registers
+//! ```
+//!
+//! Each register of the result takes its lanes from those of the vectors, as a [gather](super::gather) takes them from those that it loads.
+
+use super::build::{Builder, Pieces, Shape};
+use super::gather::{Chunk, MOST_READ};
+use super::transpose::row_of;
+use crate::loopir::{Arena, Expr, ExprId};
+use smallvec::SmallVec;
+
+/// The vectors and the lane of each, if the expression is a pack of such lanes, but no row of a transpose.
+pub(super) fn lanes_of(arena: &Arena, e: ExprId) -> Option<SmallVec<[(ExprId, u16); 16]>> {
+    let Expr::Pack(list) = arena.expr(e) else { return None };
+    if row_of(arena, e).is_some() {
+        return None;
+    }
+    let lanes = arena.list(list).iter().map(|&item| match arena.expr(item) {
+        Expr::Extract(vector, lane) => Some((vector, lane)),
+        _ => None,
+    });
+    lanes.collect()
+}
+
+impl Builder<'_> {
+    /// Packs lanes of vectors that have one register each.
+    pub(super) fn shuffled(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
+        let lanes = lanes_of(&self.kernel.arena, e)?;
+        let per_piece = self.vector_bytes / shape.elem.bytes();
+        let mut out = Pieces::new();
+        for lanes in lanes.chunks(per_piece) {
+            let mut vectors: SmallVec<[ExprId; 4]> = SmallVec::new();
+            let mut chunks: SmallVec<[Chunk; 4]> = SmallVec::new();
+            let mut sources: SmallVec<[(usize, u8); 16]> = SmallVec::new();
+            for &(vector, lane) in lanes {
+                let known = vectors.iter().position(|&v| v == vector);
+                let source = match known {
+                    Some(source) => source,
+                    None => {
+                        let of = self.shape(vector)?;
+                        if of.n != 1 || of.elem != shape.elem || chunks.len() as i64 == MOST_READ {
+                            return None;
+                        }
+                        let register = self.expr(vector)?[0];
+                        vectors.push(vector);
+                        chunks.push(Chunk { start: 0, register });
+                        chunks.len() - 1
+                    }
+                };
+                sources.push((source, u8::try_from(lane).ok()?));
+            }
+            out.push(self.selected(&chunks, &sources, shape)?);
+        }
+        Some(out)
+    }
+}
