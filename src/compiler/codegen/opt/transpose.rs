@@ -10,7 +10,7 @@
 //!
 //! If `n` vectors of `n` lanes are packed from the same lane of `n` loaded vectors each, they are the rows of a
 //! transposed square: the wide back end makes all rows together by shuffles, where lane-by-lane code takes a load per
-//! element. Bytes take a lane of 32 bits each. The pass handles tiles of a few squares; tiling larger loops is left to schedules.
+//! element. Bytes and half-precision floats take a lane of 32 bits each. The pass handles tiles of a few squares; tiling larger loops is left to schedules.
 
 use super::machine::Machine;
 use super::walk::replace_loops;
@@ -150,11 +150,12 @@ impl Tile {
     }
 }
 
-/// The type of a lane in registers, where bytes are integers of 32 bits; `None` for types that are not transposed.
+/// The type of a lane in registers, where bytes are integers, and floats of half precision floats, of 32 bits; `None` for types that are not transposed.
 fn lane_type(dtype: DType) -> Option<DType> {
     match dtype {
         DType::Float32 | DType::Float64 | DType::Int32 => Some(dtype),
         DType::Int8 | DType::UInt8 => Some(DType::Int32),
+        DType::Float16 | DType::BFloat16 => Some(DType::Float32),
         _ => None,
     }
 }

@@ -170,10 +170,15 @@ impl Shape {
     }
 
     /// The maximum number of lanes up to `most` that can be loaded and stored: any number with masks, otherwise whole
-    /// registers or the width of a scalar register.
+    /// registers or the width of a scalar register. Elements of less than 32 bits take a lane of 32 bits each in region code, without masks:
+    /// whole registers of them, or a power of two.
     fn width(&self, most: i64, machine: &Machine) -> i64 {
         if machine.vectors.has_regions() && self.pays && is_masked(self.dtype) && self.narrowest == self.dtype.bytes() {
             return most;
+        }
+        let lanes = machine.vectors.bytes as i64 / 4;
+        if machine.vectors.has_regions() && self.pays && self.narrowest < 4 && self.dtype.bytes() <= 4 && most > lanes {
+            return most / lanes * lanes;
         }
         let bytes = most * self.narrowest as i64;
         let whole = bytes / MEMORY_BYTES * MEMORY_BYTES / self.narrowest as i64;

@@ -195,7 +195,7 @@ impl Builder<'_> {
                 let pieces = self.expr(value)?;
                 let at = self.address(buffer, index)?;
                 if let Some(memory) = narrow {
-                    self.store_narrow(at, &pieces, memory, &shape)?;
+                    self.store_narrow(at, value, &pieces, memory, &shape)?;
                     self.forget_buffer(buffer);
                     return Some(());
                 }

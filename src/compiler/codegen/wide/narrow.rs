@@ -6,7 +6,7 @@
 
 use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, Mem, Memory, Op1, Op2, VReg, Width};
-use crate::ir::{CmpOp, Const, DType};
+use crate::ir::{BinOp, CmpOp, Const, DType};
 use crate::loopir::{BufferId, Expr, ExprId};
 
 /// Whether elements of the type are narrower in memory than in registers.
@@ -51,15 +51,23 @@ impl Builder<'_> {
         Some(Mem { disp: at.disp.checked_add(i32::try_from(i * bytes).ok()?)?, ..at })
     }
 
-    /// Stores 32-bit lanes as narrower elements.
-    pub(super) fn store_narrow(&mut self, at: Mem, pieces: &[VReg], memory: Memory, shape: &Shape) -> Option<()> {
+    /// Stores 32-bit lanes as narrower elements. A `value` that has no more digits than they need not be rounded.
+    pub(super) fn store_narrow(
+        &mut self,
+        at: Mem,
+        value: ExprId,
+        pieces: &[VReg],
+        memory: Memory,
+        shape: &Shape,
+    ) -> Option<()> {
+        let is_exact = memory == Memory::BF16 && self.is_exact(value);
         self.has(memory, shape)?;
         let width = shape.width;
         for (i, &src) in pieces.iter().enumerate() {
             let mem = self.narrow_piece(at, i, memory)?;
             let (mut src, mut memory) = (src, memory);
             if memory == Memory::BF16 {
-                src = self.bf16_bits(src, width);
+                src = if is_exact { self.shifted_down(src, width) } else { self.bf16_bits(src, width) };
                 memory = Memory::I16;
             }
             let is_whole = !matches!(width, Width::Half | Width::Scalar);
@@ -104,20 +112,36 @@ impl Builder<'_> {
         self.push(Inst::StoreLow { src: packed, mem, bytes: (lanes * memory.bytes()) as u8 });
     }
 
+    /// Whether a value is one of the elements of its type from which it follows: loaded, selected, or moved between lanes.
+    fn is_exact(&self, e: ExprId) -> bool {
+        let arena = &self.kernel.arena;
+        match arena.expr(e) {
+            Expr::Load(..) | Expr::Float(_) => true,
+            Expr::Broadcast(a) | Expr::Extract(a, _) => self.is_exact(a),
+            Expr::Binary(BinOp::Min | BinOp::Max, a, b) | Expr::Select(_, a, b) | Expr::IfThenElse(_, a, b) => {
+                self.is_exact(a) && self.is_exact(b)
+            }
+            Expr::Pack(list) => arena.list(list).iter().all(|&item| self.is_exact(item)),
+            _ => false,
+        }
+    }
+
+    /// The high halves of lanes, in the low ones.
+    fn shifted_down(&mut self, a: VReg, width: Width) -> VReg {
+        let dst = self.fresh();
+        self.push(Inst::Shift { dst, a, left: false, by: 16, width });
+        dst
+    }
+
     /// The bits of floats rounded to bfloat16, in the low halves; NaN stays NaN.
     fn bf16_bits(&mut self, a: VReg, width: Width) -> VReg {
         let int = Elem::I32;
-        let shift = |b: &mut Self, a| {
-            let dst = b.fresh();
-            b.push(Inst::Shift { dst, a, left: false, by: 16, width });
-            dst
-        };
         let [one, half, quiet] = [1, 0x7fff, 0x40].map(|c| self.constant(c, int));
-        let high = shift(self, a);
+        let high = self.shifted_down(a, width);
         let odd = self.binary(Op2::And, &[high], &[one], int, width)[0];
         let rounding = self.binary(Op2::Add, &[odd], &[half], int, width)[0];
         let sum = self.binary(Op2::Add, &[a], &[rounding], int, width)[0];
-        let rounded = shift(self, sum);
+        let rounded = self.shifted_down(sum, width);
         let nan = self.binary(Op2::Or, &[high], &[quiet], int, width)[0];
         let mask = self.fresh_mask();
         self.push(Inst::Compare { op: CmpOp::Ne, dst: mask, a, b: a, elem: Elem::F32, width });
