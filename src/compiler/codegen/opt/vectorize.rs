@@ -28,12 +28,13 @@ use super::machine::Machine;
 use super::walk::replace_loops;
 use super::widen::{Widener, is_masked};
 use crate::codegen::facts::{loads, neutral};
-use crate::ir::{BinOp, DType};
+use crate::ir::{BinOp, DType, Symbol};
 use crate::loopir::rewrite::{Seen, Substitution, for_each_expr, for_each_operand, mentions_var};
 use crate::loopir::{
     Affine, Arena, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, Storage, Ty, VarId,
 };
 use crate::machine::register_tile::{MOST_APART, ROW};
+use smallvec::SmallVec;
 
 /// Vectorises all loops that can and should be.
 pub(super) fn vectorize(kernel: &mut Kernel, machine: &Machine) {
@@ -342,11 +343,28 @@ fn largest_power(n: i64) -> i64 {
 /// Number of partial sums, in vectors.
 const PARTIAL: i64 = 4;
 
-/// Vectorises an innermost reduction with several partial sums.
+/// Minimum number of contiguous elements that become one vector.
+const SHORTEST: i64 = 4;
+
+/// Vectorises a reduction over contiguous elements with several partial sums, which live through all loops of the reduction.
 fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<StmtId>) -> bool {
-    let &[s] = kernel.stmts.list(l.body) else { return false };
-    let Stmt::Store { buffer, index, value } = kernel.stmts.get(s) else { return false };
+    let (mut outer, mut inner) = (SmallVec::<[For; 4]>::new(), *l);
+    let (buffer, index, value) = loop {
+        let &[s] = kernel.stmts.list(inner.body) else { return false };
+        match kernel.stmts.get(s) {
+            Stmt::Store { buffer, index, value } => break (buffer, index, value),
+            Stmt::For(next) if next.kind != LoopKind::Parallel => {
+                outer.push(inner);
+                inner = next;
+            }
+            _ => return false,
+        }
+    };
+    let l = &inner;
     let arena = &kernel.arena;
+    if outer.iter().any(|o| stride(arena, index, o.var) != Some(0)) {
+        return false;
+    }
     let (Some(n), Some(0)) = (arena.as_int(l.extent), stride(arena, index, l.var)) else { return false };
     let Some((op, term)) = combined(&mut kernel.arena, buffer, index, value) else { return false };
     let arena = &kernel.arena;
@@ -376,46 +394,66 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
         _ => {}
     });
     let lanes = machine.vectors.lanes(dtype);
-    if !fits || contiguous == 0 || n < 2 * lanes {
+    if !fits || contiguous == 0 {
+        return false;
+    }
+    // Functions keep the machine busy, and need the registers.
+    let partial = if is_busy { 1 } else { PARTIAL };
+    let row = if has_short && n >= SHORTEST && n <= partial * lanes {
+        n
+    } else if n >= 2 * lanes {
+        largest_power((n / lanes).min(partial)) * lanes
+    } else {
+        return false;
+    };
+    // In loops around it, the remainder has sums of its own.
+    if !outer.is_empty() && n % row > 0 && !has_short {
         return false;
     }
     let Some(neutral) = neutral(&mut kernel.arena, op, dtype) else { return false };
-    // Functions keep the machine busy, and need the registers.
-    let partial = if is_busy { 1 } else { PARTIAL };
-    let row = largest_power((n / lanes).min(partial)) * lanes;
+    let reduction = Reduction { op, neutral, dtype, name: kernel.buffer(buffer).name };
     let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
     let base = kernel.arena.mul_const(e, row);
-    let scalar = term;
-    let Some(term) = Widener::new(l.var, base, row as u16).value(&mut kernel.arena, scalar) else { return false };
-    let name = kernel.buffer(buffer).name;
-    let sum = kernel.arena.new_local(name, Ty::vector(dtype, row as u16));
-    let start = kernel.arena.broadcast(neutral, row as u16);
-    out.push(kernel.stmts.push(Stmt::Set { local: sum, value: start }));
-    let old = kernel.arena.local_expr(sum);
-    let new = match kernel.arena.expr(term) {
-        // A dot product accumulates by itself.
-        Expr::Dot4(zero, a, b) if op == BinOp::Add && kernel.arena.is_number(zero, 0) => kernel.arena.dot4(old, a, b),
-        _ => kernel.arena.binary(op, old, term),
-    };
-    let body = kernel.stmts.single(Stmt::Set { local: sum, value: new });
-    let extent = kernel.arena.index(n / row);
-    out.push(kernel.stmts.push(Stmt::For(For { var, extent, body, kind: LoopKind::Serial, ..*l })));
-    let element = kernel.arena.load(buffer, index, Ty::scalar(dtype));
-    let add = |kernel: &mut Kernel, all| {
-        let all = kernel.arena.reduce(op, all);
-        let value = kernel.arena.binary(op, element, all);
-        kernel.stmts.push(Stmt::Store { buffer, index, value })
-    };
-    out.push(add(kernel, old));
+    let Some(whole) = Widener::new(l.var, base, row as u16).value(&mut kernel.arena, term) else { return false };
     let left = n % row;
-    if left > 1 && has_short {
+    let rest = if left > 1 && has_short {
         let at = kernel.arena.index(n - left);
-        if let Some(term) = Widener::new(l.var, at, left as u16).value(&mut kernel.arena, scalar) {
-            out.push(add(kernel, term));
-            return true;
-        }
+        Widener::new(l.var, at, left as u16).value(&mut kernel.arena, term)
+    } else {
+        None
+    };
+    if !outer.is_empty() && left > 0 && rest.is_none() {
+        return false;
     }
-    if left > 0 {
+    let mut inside = Vec::new();
+    let mut sums: SmallVec<[ExprId; 2]> = SmallVec::new();
+    let (sum, step) = reduction.sum(kernel, row, whole, out);
+    let body = kernel.stmts.single(step);
+    let extent = kernel.arena.index(n / row);
+    inside.push(kernel.stmts.push(Stmt::For(For { var, extent, body, kind: LoopKind::Serial, ..*l })));
+    sums.push(sum);
+    match rest {
+        Some(term) if !outer.is_empty() => {
+            let (sum, step) = reduction.sum(kernel, left, term, out);
+            inside.push(kernel.stmts.push(step));
+            sums.push(sum);
+        }
+        // Once, it needs no register.
+        Some(term) => sums.push(term),
+        None => {}
+    }
+    for o in outer.iter().rev() {
+        let body = kernel.stmts.body(&inside);
+        inside = vec![kernel.stmts.push(Stmt::For(For { body, ..*o }))];
+    }
+    out.extend(inside);
+    let element = kernel.arena.load(buffer, index, Ty::scalar(dtype));
+    let value = sums.into_iter().fold(element, |value, sum| {
+        let all = kernel.arena.reduce(op, sum);
+        kernel.arena.binary(op, value, all)
+    });
+    out.push(kernel.stmts.push(Stmt::Store { buffer, index, value }));
+    if left > 0 && rest.is_none() {
         let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
         let at = kernel.arena.add_const(e, n - left);
         let body = Substitution::of(l.var, at).copy(kernel, l.body);
@@ -427,6 +465,32 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
         }
     }
     true
+}
+
+/// What partial sums have in common.
+struct Reduction {
+    op: BinOp,
+    neutral: ExprId,
+    dtype: DType,
+    name: Symbol,
+}
+
+impl Reduction {
+    /// A register of partial sums, set before the loops, and the statement that adds a term.
+    fn sum(&self, kernel: &mut Kernel, lanes: i64, term: ExprId, out: &mut Vec<StmtId>) -> (ExprId, Stmt) {
+        let local = kernel.arena.new_local(self.name, Ty::vector(self.dtype, lanes as u16));
+        let start = kernel.arena.broadcast(self.neutral, lanes as u16);
+        out.push(kernel.stmts.push(Stmt::Set { local, value: start }));
+        let sum = kernel.arena.local_expr(local);
+        let value = match kernel.arena.expr(term) {
+            // A dot product accumulates by itself.
+            Expr::Dot4(zero, a, b) if self.op == BinOp::Add && kernel.arena.is_number(zero, 0) => {
+                kernel.arena.dot4(sum, a, b)
+            }
+            _ => kernel.arena.binary(self.op, sum, term),
+        };
+        (sum, Stmt::Set { local, value })
+    }
 }
 
 /// The operator and the other operand of `buffer[index] op term`, if reordering is allowed.
