@@ -1,6 +1,7 @@
 //! The affine view of an index: `constant + Σ coefficient * atom`.
 
 use super::expr::{Arena, Expr, ExprId, Ty, VarId};
+use super::rewrite::mentions_var;
 use crate::ir::BinOp;
 use smallvec::SmallVec;
 
@@ -71,6 +72,13 @@ impl Affine {
     /// The coefficient of a variable.
     pub fn coefficient_of(&self, arena: &Arena, var: VarId) -> i64 {
         self.terms.iter().find(|t| arena.as_var(t.0) == Some(var)).map_or(0, |t| t.1)
+    }
+
+    /// By how much the view changes with a variable; `None` if other atoms depend on the variable.
+    pub fn stride(&self, arena: &Arena, var: VarId) -> Option<i64> {
+        let own = |atom| arena.as_var(atom) == Some(var);
+        let is_linear = self.terms.iter().all(|t| own(t.0) || !mentions_var(arena, t.0, &mut |v| v == var));
+        is_linear.then(|| self.coefficient_of(arena, var))
     }
 
     /// The constant, if there are no terms.

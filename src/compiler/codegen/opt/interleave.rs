@@ -16,10 +16,8 @@
 use super::machine::Machine;
 use super::walk::replace_loops;
 use super::widen::{Widener, is_masked};
-use crate::loopir::rewrite::{Substitution, for_each_expr, mentions_var};
-use crate::loopir::{
-    Affine, Arena, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, VarId,
-};
+use crate::loopir::rewrite::{Substitution, for_each_expr};
+use crate::loopir::{Affine, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, VarId};
 use smallvec::SmallVec;
 
 /// Maximum number of stores that become one: as many registers are packed into as many.
@@ -86,7 +84,7 @@ impl Stores {
                 return None;
             }
         }
-        (stride(arena, base, l.var) == Some(stores.len() as i64)).then(|| Stores {
+        (base.stride(arena, l.var) == Some(stores.len() as i64)).then(|| Stores {
             buffer,
             first: *first,
             values: stores.iter().map(|s| s.2).collect(),
@@ -172,18 +170,11 @@ fn is_plain(kernel: &Kernel, buffer: BufferId, value: ExprId, var: VarId) -> boo
     let (arena, mut fine) = (&kernel.arena, true);
     for_each_expr(arena, value, &mut |e| match arena.expr(e) {
         Expr::Load(b, index) => {
-            let step = stride(arena, &Affine::of(arena, index), var);
+            let step = Affine::of(arena, index).stride(arena, var);
             fine &= b != buffer && step.is_some_and(|step| APART.contains(&step));
         }
         Expr::Local(_) => fine = false,
         _ => {}
     });
     fine
-}
-
-/// The stride of an index along a variable, if constant.
-fn stride(arena: &Arena, index: &Affine, var: VarId) -> Option<i64> {
-    let own = |atom| arena.as_var(atom) == Some(var);
-    let is_linear = index.terms.iter().all(|t| own(t.0) || !mentions_var(arena, t.0, &mut |v| v == var));
-    is_linear.then(|| index.terms.iter().filter(|t| own(t.0)).map(|t| t.1).sum())
 }

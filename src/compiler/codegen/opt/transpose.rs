@@ -16,7 +16,7 @@ use super::machine::Machine;
 use super::walk::replace_loops;
 use super::widen::Widener;
 use crate::ir::DType;
-use crate::loopir::rewrite::{ExprMap, Substitution, for_each_expr, map_expr, mentions_var};
+use crate::loopir::rewrite::{ExprMap, Substitution, for_each_expr, map_expr};
 use crate::loopir::{
     Affine, Arena, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, VarId,
 };
@@ -162,8 +162,5 @@ fn lane_type(dtype: DType) -> Option<DType> {
 
 /// The stride of an access along a variable, if constant.
 fn stride(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
-    let affine = Affine::of(arena, index);
-    let own = |atom| arena.as_var(atom) == Some(var);
-    let is_plain = affine.terms.iter().all(|t| own(t.0) || !mentions_var(arena, t.0, &mut |v| v == var));
-    is_plain.then(|| affine.terms.iter().filter(|t| own(t.0)).map(|t| t.1).sum())
+    Affine::of(arena, index).stride(arena, var)
 }

@@ -255,15 +255,7 @@ const LONGEST_PERIOD: i64 = 8;
 
 /// The stride of an access along a variable, if constant.
 fn stride(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
-    let mut stride = 0;
-    for &(atom, c) in &Affine::of(arena, index).terms {
-        if arena.as_var(atom) == Some(var) {
-            stride = c;
-        } else if mentions_var(arena, atom, &mut |v| v == var) {
-            return None;
-        }
-    }
-    Some(stride)
+    Affine::of(arena, index).stride(arena, var)
 }
 
 /// Bytes of Cranelift's vectors, the parts of wider ones.
