@@ -16,7 +16,10 @@ use crate::measure::{RealTimer, Summary, Timer, reading_secs};
 use crate::model::{Agreement, Model, ModelError};
 use crate::perf::flops;
 use crate::request::program;
+use crate::tune::Interrupt;
 use crate::tune::backend::Seconds;
+use crate::tune::kernel_bounds::KernelBounds;
+use crate::tune::native::Native;
 use crate::workload::Setting;
 use serde::Serialize;
 use serde_json::json;
@@ -41,6 +44,8 @@ struct Report {
     min_us: f64,
     calls: usize,
     kernels_us: f64,
+    bound_us: Option<f64>,
+    bound_fraction: Option<f64>,
     gflops: Option<f64>,
     memory_bytes: usize,
     memory_live_bytes: usize,
@@ -65,6 +70,7 @@ struct Kernel {
     calls: usize,
     us: f64,
     share: f64,
+    bound_us: Option<f64>,
     gflops: Option<f64>,
     tuned: bool,
     library: bool,
@@ -87,13 +93,17 @@ pub(super) fn run(args: &Args, global: &Global, program: Program, name: &str, co
     let compile_secs = clock.now().as_secs_f64();
 
     let (arrays, random_weights) = load_arrays(&program, &mut model, &kernels, &files, args.versions.seed, console)?;
+    let native = Native::new(&setting, None, &Interrupt::new()).map_err(machine)?;
+    let mut bounds = KernelBounds::new(&native, kernels.recurring());
+    bounds.measure_peaks();
     let times = Times::measure(&model, &arrays.inputs, &clock).map_err(|e| {
         if matches!(e, ModelError::Failed { .. }) && args.inputs.is_empty() {
             console.note("random inputs may be the reason: `--inputs FILE` gives others");
         }
         failed(e)
     })?;
-    let Some(report) = report(&program, &model, &times, &kernels, &setting) else {
+    bounds.measure_peaks();
+    let Some(report) = report(&program, &model, &times, &bounds.secs(), &kernels, &setting) else {
         return Err(Failure::Machine("no call was timed".to_owned(), String::new()));
     };
     let agreement = match args.no_check {
@@ -162,6 +172,7 @@ fn report(
     program: &Program,
     model: &Model,
     times: &Times,
+    bounds: &BTreeMap<Symbol, f64>,
     kernels: &ModelKernels,
     setting: &Setting,
 ) -> Option<Report> {
@@ -184,12 +195,14 @@ fn report(
             func: func.to_string(),
             calls,
             us: secs * 1e6,
+            bound_us: bounds.get(&func).filter(|_| !is_foreign).map(|secs| secs * calls as f64 * 1e6),
             share: if total > 0.0 { secs / total } else { 0.0 },
             gflops: rate(flops, secs),
             tuned: !is_foreign && kernels.is_tuned(func),
             library: is_foreign,
         });
     }
+    let bound_us: Option<f64> = rows.iter().map(|k| k.bound_us).sum();
     rows.sort_by(|a, b| b.us.total_cmp(&a.us).then_with(|| a.func.cmp(&b.func)));
     Some(Report {
         workload: program.name.clone(),
@@ -198,6 +211,8 @@ fn report(
         min_us: whole.min * 1e6,
         calls: whole.n,
         kernels_us: total * 1e6,
+        bound_us,
+        bound_fraction: bound_us.map(|us| us / (whole.median * 1e6)),
         gflops: rate(all_flops, whole.median),
         memory_bytes: model.program().plan.bytes,
         memory_live_bytes: model.program().plan.live,
@@ -229,6 +244,9 @@ fn human(r: &Report, results: &str, profile: bool) -> String {
     if let Some(gflops) = r.gflops {
         let _ = write!(text, ", {gflops:.1} GFLOP/s");
     }
+    if let (Some(fraction), Some(bound)) = (r.bound_fraction, r.bound_us) {
+        let _ = write!(text, "\n  {fraction:.2} of the roofline: its kernels take at least {}", us(bound));
+    }
     let n_calls: usize = r.kernels.iter().map(|k| k.calls).sum();
     let n_funcs = r.kernels.len();
     let _ = writeln!(
@@ -248,13 +266,14 @@ fn human(r: &Report, results: &str, profile: bool) -> String {
     let _ =
         writeln!(text, "  compiled in {} for {}, {threads} thread{}; {results}", us(r.compile_us), r.isa, s(threads));
     let shown = if profile { n_funcs } else { n_funcs.min(SHOWN) };
-    let head = ["kernel", "calls", "time", "share", "GFLOP/s", "schedule"].map(str::to_owned).to_vec();
+    let head = ["kernel", "calls", "time", "share", "of roofline", "GFLOP/s", "schedule"].map(str::to_owned).to_vec();
     let row = |k: &Kernel| {
         vec![
             k.func.clone(),
             k.calls.to_string(),
             us(k.us).to_string(),
             format!("{:.1} %", k.share * 100.0),
+            k.bound_us.map_or(String::new(), |bound| format!("{:.2}", bound / k.us)),
             k.gflops.map_or(String::new(), |g| format!("{g:.1}")),
             match (k.library, k.tuned) {
                 (true, _) => "of a library",
@@ -266,7 +285,7 @@ fn human(r: &Report, results: &str, profile: bool) -> String {
     };
     let lines: Vec<Vec<String>> = std::iter::once(head).chain(r.kernels.iter().take(shown).map(row)).collect();
     text.push('\n');
-    text += &aligned(&lines, &[true, false, false, false, false, true]);
+    text += &aligned(&lines, &[true, false, false, false, false, false, true]);
     let rest = &r.kernels[shown..];
     if !rest.is_empty() {
         let (time, share) = rest.iter().fold((0.0, 0.0), |(t, p), k| (t + k.us, p + k.share));

@@ -20,7 +20,9 @@ use std::collections::BTreeMap;
 /// The prim_funcs that a graph calls.
 pub(super) struct ModelKernels {
     /// All as written, those of the preparation too.
-    written: BTreeMap<Symbol, Func>,
+    written: BTreeMap<Symbol, Workload>,
+    /// The names of those that run in each call.
+    recurring: Vec<Symbol>,
     /// The steps that call them, as the graph states them; none if it has mistakes, which compiling it tells.
     steps: Vec<Step>,
     /// Those that have a record, with their best schedules, if records were looked for.
@@ -64,11 +66,12 @@ impl Wanted<'_> {
         let funcs = &lowered.module().funcs;
         let positions =
             |names: &[Symbol]| -> Vec<usize> { (0..funcs.len()).filter(|&i| names.contains(&funcs[i].name)).collect() };
-        let as_written = |i: usize| (funcs[i].name, Workload::of(lowered.module(), i).func().clone());
+        let as_written = |i: usize| (funcs[i].name, Workload::of(lowered.module(), i));
         let distinct = Workload::distinct(lowered.module(), &positions(&recurring));
         let mut kernels = ModelKernels {
             written: positions(&called).into_iter().map(as_written).collect(),
             steps: function.and_then(|f| graph::program::Program::of(f).ok()).map_or(Vec::new(), steps),
+            recurring,
             best: None,
             n_tuned: 0,
             n_distinct: distinct.len(),
@@ -107,7 +110,12 @@ impl ModelKernels {
 
     /// The prim_func as written.
     pub(super) fn written(&self, name: Symbol) -> Option<&Func> {
-        self.written.get(&name)
+        self.written.get(&name).map(Workload::func)
+    }
+
+    /// The prim_funcs as written that run in each call.
+    pub(super) fn recurring(&self) -> impl Iterator<Item = &Workload> {
+        self.recurring.iter().filter_map(|name| self.written.get(name))
     }
 
     /// Whether the prim_func has a record.

@@ -28,6 +28,7 @@
 //! | [`interrupt`] | ending a run by a signal |
 //! | [`best`], [`mod@bench`] | the best recorded schedule, and benchmarks, for other commands |
 //! | [`function_rates`] | rates of functions of scalars, for rooflines |
+//! | [`kernel_bounds`] | lower bounds of the times of a model's kernels |
 
 pub mod backend;
 mod begin;
@@ -41,6 +42,7 @@ mod failures;
 mod finals;
 mod function_rates;
 mod interrupt;
+pub mod kernel_bounds;
 mod measuring;
 pub mod native;
 mod records;

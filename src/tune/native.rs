@@ -135,7 +135,7 @@ impl Native {
 
     /// The loop that measures the peak for a workload: in its data type, with the widest vectors of this machine, whatever
     /// instruction set code is generated for.
-    fn peak_setting(&self, workload: &Workload) -> Option<PeakSetting> {
+    pub(super) fn peak_setting(&self, workload: &Workload) -> Option<PeakSetting> {
         let func = workload.func();
         let types: Vec<DType> = func
             .params

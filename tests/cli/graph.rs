@@ -292,8 +292,15 @@ fn a_model_is_timed_as_a_whole_and_by_kernels() {
     let path = |name: &str| text(&dir.path().join(name)).to_owned();
     let (model, db) = (path("model.tir"), path("db"));
     let told = succeeds(&["bench", &model, "--profile"]).out;
-    let parts =
-        ["main: ", "sum of its kernels: ", "live at once", "weights: 36 B", "results agree", "fused_matmul_add_relu"];
+    let parts = [
+        "main: ",
+        "of the roofline: ",
+        "sum of its kernels: ",
+        "live at once",
+        "weights: 36 B",
+        "results agree",
+        "fused_matmul_add_relu",
+    ];
     for part in parts.into_iter().chain(["as written"]) {
         assert!(told.contains(part), "no `{part}` in {told}");
     }
@@ -310,6 +317,10 @@ fn a_model_is_timed_as_a_whole_and_by_kernels() {
     assert!((sum - report["kernels_us"].as_f64().expect("a number")).abs() < 1e-6 * sum, "{report}");
     let shares: f64 = kernels.iter().filter_map(|k| k["share"].as_f64()).sum();
     assert!((shares - 1.0).abs() < 1e-9, "{report}");
+    let bounds: f64 = kernels.iter().map(|k| k["bound_us"].as_f64().expect("a bound")).sum();
+    let bound = report["bound_us"].as_f64().expect("a bound");
+    assert!(bound > 0.0 && (bounds - bound).abs() < 1e-6 * bound, "{report}");
+    assert_eq!(report["bound_fraction"].as_f64(), report["us"].as_f64().map(|us| bound / us), "{report}");
     assert_eq!(report["checked"], true);
     assert!(report["max_relative_difference"].as_f64().is_some_and(|d| d < 1e-4), "{report}");
     let (unchecked, _) = json(&["--no-check"]);
