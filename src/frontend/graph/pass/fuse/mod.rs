@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A call joins the one before it if it computes each element from the element of the same indices of that one's result, or if both
-//! only rearrange and combine elements, without reductions. A reduction joins what feeds it where that pays ([`prologue`]). What makes
+//! only rearrange and combine elements, without reductions. So do calls that read a value in several places and meet again
+//! ([`diamond`]). A reduction joins what feeds it where that pays ([`prologue`]). What makes
 //! floats of bytes stays with its reader where that saves memory ([`bytes`](mod@bytes)). The blocks
 //! stay as they are, and schedules inline them or compute them where the others do.
 //!
@@ -16,6 +17,7 @@
 //! what else they feed: computing their elements is cheaper than reading them.
 
 mod bytes;
+mod diamond;
 mod prologue;
 
 use super::{Context, GraphModule, Pass};
@@ -26,8 +28,9 @@ use crate::graph::lower::Library;
 use crate::ir::graft::Graft;
 use crate::ir::{AttrValue, BlockId, BufferId, DType, Func, IterKind, Module, Param, Stmt, StmtId, Symbol};
 use bytes::Bytes;
+use diamond::Diamonds;
 use prologue::Cost;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 pub(super) const PASS: Pass = Pass {
     name: "fuse",
@@ -67,7 +70,17 @@ fn groups(function: &Function, module: &Module) -> Vec<Vec<CallId>> {
     }
     let outputs = function.output.values();
     let invariant = invariant_values(function);
+    let is_invariant = |c: CallId| invariant[function.call(c).result.index()];
     let narrow = Bytes::of(function, module);
+    let diamonds = Diamonds::of(function, module);
+    // Where bytes change places with others, the copy is worth a kernel of its own, in squares.
+    let cost_of = |c: CallId| {
+        let func = fusible(function, module, c)?;
+        let block = rearranges(func).filter(|&b| !prologue::crosses_bytes(func, b))?;
+        Some(prologue::cost(func, block))
+    };
+    // Calls that are in a group before their turn.
+    let mut taken: HashSet<CallId> = HashSet::new();
     let mut groups: Vec<Vec<CallId>> = Vec::new();
     // The group of a call that is its last one, by the result.
     let mut open: HashMap<ValueId, usize> = HashMap::new();
@@ -75,15 +88,8 @@ fn groups(function: &Function, module: &Module) -> Vec<Vec<CallId>> {
     let mut injective: HashMap<usize, Cost> = HashMap::new();
     for &c in &function.order {
         let call = function.call(c);
-        let Callee::CallTir(name) = call.callee else { continue };
-        let Some(func) = module.func(name.as_str()).filter(|f| is_plain(f)) else { continue };
-        if call.args.len() != 1 || function.ty(call.result).as_tensor().is_none() {
-            continue;
-        }
+        let Some(func) = fusible(function, module, c).filter(|_| !taken.contains(&c)) else { continue };
         let inputs: Vec<ValueId> = call.inputs().collect();
-        if inputs.len() + 1 != func.params.len() {
-            continue;
-        }
         let simple = rearranges(func);
         // A fill is the last choice, so that it does not keep the call from joining what depends on the inputs.
         let mut producers: Vec<(usize, &ValueId)> = inputs.iter().enumerate().collect();
@@ -103,8 +109,7 @@ fn groups(function: &Function, module: &Module) -> Vec<Vec<CallId>> {
             };
             (is_only && fits && groups[group].len() < MAX_CALLS).then_some((group, *v))
         });
-        // Where bytes change places with others, the copy is worth a kernel of its own, in squares.
-        let cost = simple.filter(|&b| !prologue::crosses_bytes(func, b)).map(|block| prologue::cost(func, block));
+        let cost = cost_of(c);
         let (group, cost) = match joined {
             Some((group, v)) => {
                 open.remove(&v);
@@ -135,9 +140,33 @@ fn groups(function: &Function, module: &Module) -> Vec<Vec<CallId>> {
                 groups[group].splice(0..0, fed);
             }
         }
-        open.insert(call.result, group);
+        // What reads the result in several places and meets again becomes part of it.
+        let mut result = call.result;
+        while let Some(calls) = diamonds.behind(result, &narrow) {
+            let fits = groups[group].len() + calls.len() <= MAX_CALLS;
+            let Some(&last) = calls.last().filter(|&&last| fits && invariant[result.index()] == is_invariant(last))
+            else {
+                break;
+            };
+            let costs = calls.iter().map(|&c| cost_of(c));
+            let cost = injective.remove(&group).and_then(|first| costs.fold(Some(first), |a, b| Some(a?.max(b?))));
+            injective.extend(cost.map(|cost| (group, cost)));
+            taken.extend(&calls);
+            groups[group].extend(calls);
+            result = function.call(last).result;
+        }
+        open.insert(result, group);
     }
     groups
+}
+
+/// The prim_func of a call that may be fused with others: one result, a tensor, and all arguments buffers.
+fn fusible<'m>(function: &Function, module: &'m Module, c: CallId) -> Option<&'m Func> {
+    let call = function.call(c);
+    let Callee::CallTir(name) = call.callee else { return None };
+    let func = module.func(name.as_str()).filter(|f| is_plain(f))?;
+    let is_one = call.args.len() == 1 && function.ty(call.result).as_tensor().is_some();
+    (is_one && call.inputs().count() + 1 == func.params.len()).then_some(func)
 }
 
 /// The size of what a group of calls reads.
