@@ -15,7 +15,17 @@ import statistics
 import subprocess
 import tempfile
 
-PASSES = ["canonicalise", "fold_affine", "common_calls", "common_constants", "fuse", "layout_free"]
+PASSES = [
+    "common_calls",
+    "quantise",
+    "canonicalise",
+    "fold_affine",
+    "common_constants",
+    "own_floats",
+    "winograd",
+    "fuse",
+    "layout_free",
+]
 
 
 def main():

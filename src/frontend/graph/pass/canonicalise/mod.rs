@@ -4,13 +4,16 @@
 //! constants with one element. A chain of operators becomes one operator only if nothing else reads the values between them, since they
 //! would have to be computed all the same.
 
+mod attention;
 mod gelu;
 mod gelu_tanh;
+mod hard_sigmoid;
 pub(super) mod identity;
 mod layer_norm;
 mod pad;
 pub(super) mod permute;
 mod product;
+mod repeat;
 mod reshape;
 mod rms_norm;
 mod root;
@@ -31,10 +34,13 @@ const RULES: &[Rule] = &[
     identity::remove,
     permute::compose,
     reshape::compose,
+    repeat::recognise,
     pad::into_convolution,
     gelu::recognise,
     gelu_tanh::recognise,
     silu::recognise,
+    hard_sigmoid::recognise,
+    attention::recognise,
     layer_norm::recognise,
 ];
 

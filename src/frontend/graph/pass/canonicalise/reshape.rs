@@ -16,7 +16,7 @@ pub(super) fn compose(rw: &mut Rewriter<'_>, c: CallId) -> Option<ValueId> {
 }
 
 /// The tensor whose elements a value has by another shape.
-fn reshaped(rw: &Rewriter<'_>, v: ValueId) -> Option<ValueId> {
+pub(super) fn reshaped(rw: &Rewriter<'_>, v: ValueId) -> Option<ValueId> {
     let call = rw.function.definition(v)?;
     match call.callee {
         Callee::Op(op) if matches!(op.lower, Lowering::Reshape) => call.args.first()?.values().first().copied(),

@@ -122,23 +122,27 @@ fn groups(function: &Function, module: &Module) -> Vec<Vec<CallId>> {
             }
         };
         injective.extend(cost.map(|cost| (group, cost)));
-        if simple.is_some() {
-            // What else feeds the call, and nothing else, becomes part of it.
-            for v in &inputs {
-                let is_only = uses.get(v).copied() == Some(1) && !outputs.contains(v);
-                let Some(&other) = open.get(v).filter(|_| is_only && narrow.stands_for_bytes(*v)) else { continue };
-                let Some(&cost) = injective.get(&other).filter(|_| other != group) else { continue };
-                if invariant[v.index()] != invariant[call.result.index()]
-                    || groups[group].len() + groups[other].len() > MAX_CALLS
-                {
-                    continue;
+        // What else feeds the call, and nothing else, may become part of it, too.
+        for (i, v) in inputs.iter().enumerate() {
+            let is_only = uses.get(v).copied() == Some(1) && !outputs.contains(v);
+            let Some(&other) = open.get(v).filter(|&&other| is_only && other != group) else { continue };
+            let Some(&cost) = injective.get(&other) else { continue };
+            let fits = match simple {
+                Some(_) => narrow.stands_for_bytes(*v),
+                None => {
+                    let is_wide = narrow.may_be_read_by_sum(*v, &groups[other]);
+                    cost == Cost::Move && is_wide && prologue::pays(func, i, cost)
                 }
-                open.remove(v);
-                injective.remove(&other);
-                injective.entry(group).and_modify(|own| *own = cost.max(*own));
-                let fed = std::mem::take(&mut groups[other]);
-                groups[group].splice(0..0, fed);
+            };
+            let recur_alike = invariant[v.index()] == invariant[call.result.index()];
+            if !fits || !recur_alike || groups[group].len() + groups[other].len() > MAX_CALLS {
+                continue;
             }
+            open.remove(v);
+            injective.remove(&other);
+            injective.entry(group).and_modify(|own| *own = cost.max(*own));
+            let fed = std::mem::take(&mut groups[other]);
+            groups[group].splice(0..0, fed);
         }
         // What reads the result in several places and meets again becomes part of it.
         let mut result = call.result;
