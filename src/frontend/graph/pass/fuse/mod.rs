@@ -152,8 +152,8 @@ fn groups(function: &Function, module: &Module) -> Vec<Vec<CallId>> {
             else {
                 break;
             };
-            let costs = calls.iter().map(|&c| cost_of(c));
-            let cost = injective.remove(&group).and_then(|first| costs.fold(Some(first), |a, b| Some(a?.max(b?))));
+            let mut costs = calls.iter().map(|&c| cost_of(c));
+            let cost = injective.remove(&group).and_then(|first| costs.try_fold(first, |a, b| Some(a.max(b?))));
             injective.extend(cost.map(|cost| (group, cost)));
             taken.extend(&calls);
             groups[group].extend(calls);
