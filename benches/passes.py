@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What each optional pass over graphs gives: the time of models, tuned, with all passes and without one of them.
 
-    python3 benches/passes.py TVMR [--seconds 30] [--threads 1] [--rounds 5] [--shape NAME=1,3,224,224] [--bind n=1] MODEL ...
+    python3 benches/passes.py TVMR [--seconds 30] [--threads 1] [--rounds 5] [--shape NAME=1,3,224,224] [--bind n=1] [--pass fuse] MODEL ...
 
 Each model is tuned once for each pass that is left out, in one database, so that functions which do not depend on the pass keep their
 records; each run has the same seconds, but for the functions that are known by then. Then `tvmr bench --best` runs in turns. A row has
@@ -37,14 +37,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--shape", action="append", default=[])
     parser.add_argument("--bind", action="append", default=[])
+    parser.add_argument("--pass", action="append", choices=PASSES, dest="passes", help="only this pass; may be repeated")
     args = parser.parse_args()
     given = [f"--shape={s}" for s in args.shape] + [f"--bind={b}" for b in args.bind] + [f"--threads={args.threads}"]
     print(f"{'model':20} {'without':18} {'us':>12} {'gives':>6} {'kernels':>8}")
     for model in args.model:
         with tempfile.TemporaryDirectory() as directory:
             common = [model, *given, "--work-dir", directory]
-            cases = {name: [f"--skip-pass={name}"] for name in PASSES}
-            cases = {"": [], **cases, "any": sum(cases.values(), [])}
+            cases = {name: [f"--skip-pass={name}"] for name in args.passes or PASSES}
+            cases = {"": [], **cases, **({} if args.passes else {"any": sum(cases.values(), [])})}
             for options in cases.values():
                 subprocess.run([args.tvmr, "tune", *common, *options, f"--max-seconds={args.seconds}"], check=True, capture_output=True)
             found = {name: [] for name in cases}

@@ -175,3 +175,15 @@ pub(super) fn neutral(arena: &mut Arena, op: BinOp, dtype: DType) -> Option<Expr
         }
     })
 }
+/// Whether an expression is made of indices by sums and products.
+pub(crate) fn is_index_sum(arena: &Arena, e: ExprId) -> bool {
+    arena.dtype(e) == DType::Int64
+        && match arena.expr(e) {
+            Expr::Int(_) | Expr::Var(_) => true,
+            Expr::Broadcast(a) | Expr::Ramp(a, _) => is_index_sum(arena, a),
+            Expr::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul, a, b) => {
+                is_index_sum(arena, a) && is_index_sum(arena, b)
+            }
+            _ => false,
+        }
+}

@@ -137,7 +137,7 @@ impl Ranges {
         self.vars.get(v.index()).copied().flatten()
     }
 
-    /// The range of an integer or boolean scalar.
+    /// The range of an integer or boolean, or of the lanes of a vector.
     pub fn of(&mut self, arena: &Arena, e: ExprId) -> Range {
         match arena.expr(e) {
             Expr::Int(v) => return Range::point(v),
@@ -163,7 +163,7 @@ impl Ranges {
     fn of_node(&mut self, arena: &Arena, e: ExprId) -> Range {
         let dtype = arena.dtype(e);
         let whole = Range::of_type(dtype);
-        if dtype.is_float() || arena.lanes(e) != 1 {
+        if dtype.is_float() {
             return Range::ALL;
         }
         let range = match arena.expr(e) {
@@ -203,6 +203,12 @@ impl Ranges {
                     _ => whole,
                 }
             }
+            Expr::Broadcast(a) => self.of(arena, a),
+            Expr::Ramp(first, step) => {
+                let last = i64::from(arena.lanes(e)) - 1;
+                let steps = Range::point(0).union(Range::point(step.saturating_mul(last)));
+                self.of(arena, first).plus(steps)
+            }
             Expr::Int(_)
             | Expr::Float(_)
             | Expr::Var(_)
@@ -214,8 +220,6 @@ impl Ranges {
             | Expr::Dot4(..)
             | Expr::Load(..)
             | Expr::Call(..)
-            | Expr::Broadcast(_)
-            | Expr::Ramp(..)
             | Expr::Pack(_)
             | Expr::Lookup(..)
             | Expr::Extract(..)

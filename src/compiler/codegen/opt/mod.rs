@@ -5,6 +5,7 @@
 //! order of loops stays as written.
 
 mod accumulate;
+mod arg_reduce;
 mod coalesce;
 mod contract;
 mod delinearize;
@@ -21,6 +22,7 @@ mod interleave;
 mod machine;
 mod merge_stores;
 mod multiversion;
+mod narrow_indices;
 mod nest;
 mod partition;
 mod preconvert;
@@ -99,6 +101,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "transpose", run: Plain(transpose::transpose) },
     Pass { name: "interleave", run: Plain(interleave::interleave) },
     Pass { name: "vectorize", run: Plain(vectorize::vectorize) },
+    Pass { name: "narrow_indices", run: Plain(narrow_indices::narrow_indices) },
     Pass { name: "unroll", run: Plain(unroll::unroll) },
     Pass { name: "simplify_copies", run: Plain(|k, _| simplify::simplify(k)) },
     // Evaluation: in registers, without recomputation.

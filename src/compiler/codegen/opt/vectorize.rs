@@ -23,12 +23,13 @@
 //! C[i] = C[i] + reduce(add, s)
 //! ```
 
+use super::arg_reduce;
 use super::functions::pressure;
 use super::machine::Machine;
 use super::walk::replace_loops;
 use super::widen::{Widener, is_masked};
 use crate::codegen::facts::{loads, neutral};
-use crate::ir::{BinOp, DType, Symbol};
+use crate::ir::{BinOp, CmpOp, DType, Intrinsic, Symbol};
 use crate::loopir::rewrite::{Seen, Substitution, for_each_expr, for_each_operand, mentions_var};
 use crate::loopir::{
     Affine, Arena, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, Storage, Ty, VarId,
@@ -55,7 +56,9 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, out: &mut
     {
         return out.extend(pieces);
     }
-    if l.kind != LoopKind::Parallel && horizontal(kernel, &l, machine, out) {
+    if l.kind != LoopKind::Parallel
+        && (horizontal(kernel, &l, machine, out) || arg_reduce::search(kernel, &l, machine, out))
+    {
         return;
     }
     let inner = body(kernel, l.body, machine);
@@ -360,8 +363,17 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     let (Some(n), Some(0)) = (arena.as_int(l.extent), stride(arena, index, l.var)) else { return false };
     let Some((op, term)) = combined(&mut kernel.arena, buffer, index, value) else { return false };
     let arena = &kernel.arena;
-    let dtype = arena.dtype(value);
-    if dtype.is_float() && !machine.reassociates || dtype == DType::Bool {
+    let is_condition = arena.dtype(value) == DType::Bool;
+    let (sum_op, term, dtype) = match is_condition {
+        // All hold if the least of the numbers is 1, and any if the greatest is.
+        true => {
+            let least = if op == BinOp::And { BinOp::Min } else { BinOp::Max };
+            (least, kernel.arena.cast(DType::Int32, term), DType::Int32)
+        }
+        false => (op, term, arena.dtype(value)),
+    };
+    let arena = &kernel.arena;
+    if dtype.is_float() && !machine.reassociates {
         return false;
     }
     // Operands are contiguous (at least one) or invariant.
@@ -402,8 +414,8 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     if !outer.is_empty() && n % row > 0 && !has_short {
         return false;
     }
-    let Some(neutral) = neutral(&mut kernel.arena, op, dtype) else { return false };
-    let reduction = Reduction { op, neutral, dtype, name: kernel.buffer(buffer).name };
+    let Some(neutral) = neutral(&mut kernel.arena, sum_op, dtype) else { return false };
+    let reduction = Reduction { op: sum_op, neutral, dtype, name: kernel.buffer(buffer).name };
     let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
     let base = kernel.arena.mul_const(e, row);
     let Some(whole) = Widener::new(l.var, base, row as u16).value(&mut kernel.arena, term) else { return false };
@@ -439,9 +451,13 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
         inside = vec![kernel.stmts.push(Stmt::For(For { body, ..*o }))];
     }
     out.extend(inside);
-    let element = kernel.arena.load(buffer, index, Ty::scalar(dtype));
+    let element = kernel.arena.load(buffer, index, Ty::scalar(kernel.buffer(buffer).dtype));
     let value = sums.into_iter().fold(element, |value, sum| {
-        let all = kernel.arena.reduce(op, sum);
+        let mut all = kernel.arena.reduce(sum_op, sum);
+        if is_condition {
+            let zero = kernel.arena.int(0, dtype);
+            all = kernel.arena.compare(CmpOp::Ne, all, zero);
+        }
         kernel.arena.binary(op, value, all)
     });
     out.push(kernel.stmts.push(Stmt::Store { buffer, index, value }));
@@ -494,7 +510,16 @@ fn combined(arena: &mut Arena, buffer: BufferId, index: ExprId, value: ExprId) -
         let zero = arena.int(0, DType::Int32);
         return Some((BinOp::Add, arena.dot4(zero, a, b)));
     }
-    let Expr::Binary(op, a, b) = arena.expr(value) else { return None };
+    let (op, a, b) = match arena.expr(value) {
+        Expr::Binary(op, a, b) => (op, a, b),
+        // Both operands are evaluated, unlike those of `and` and `or`.
+        Expr::Call(f @ (Intrinsic::BitAnd | Intrinsic::BitOr), list) if arena.dtype(value) == DType::Bool => {
+            let &[a, b] = arena.list(list) else { return None };
+            let op = if f == Intrinsic::BitAnd { BinOp::And } else { BinOp::Or };
+            return if is_old(arena, a) { Some((op, b)) } else { is_old(arena, b).then_some((op, a)) };
+        }
+        _ => return None,
+    };
     match op {
         BinOp::Add | BinOp::Mul | BinOp::Min | BinOp::Max => {
             // If an operand is NaN, minimum and maximum return the second one, so the order determines which NaN

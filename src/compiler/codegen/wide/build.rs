@@ -4,6 +4,7 @@ use super::RegionArg;
 use super::code::{Class, Code, Elem, Inst, LoopId, Mem, Memory, Op1, Op2, Stream, StreamId, VReg, Width};
 use super::constants::Constants;
 use super::gather::{Span, is_gather};
+use super::index::is_index;
 use super::narrow::is_narrow;
 use super::shuffle::lanes_of;
 use crate::codegen::facts::{Reads, ReadsOf};
@@ -36,6 +37,7 @@ pub(super) fn build(
         extents: Vec::new(),
         locals: HashMap::default(),
         vars: HashMap::default(),
+        counters: HashMap::default(),
         constants: Constants::default(),
         spans: Vec::new(),
         guard: None,
@@ -75,6 +77,8 @@ pub(super) struct Builder<'a> {
     extents: Vec<i64>,
     locals: HashMap<LocalId, Pieces, FxBuild>,
     vars: HashMap<VarId, Pieces, FxBuild>,
+    /// The counters of loops whose values are computed with, as 32 bits in all lanes.
+    pub counters: HashMap<VarId, VReg, FxBuild>,
     pub constants: Constants,
     /// The elements that gathers of the current body read.
     spans: Vec<Span>,
@@ -173,6 +177,7 @@ impl Builder<'_> {
                 let id = LoopId(self.extents.len() as u32);
                 self.extents.push(extent);
                 self.forget_written(l.body);
+                let counter = self.start_counter(&l);
                 self.push(Inst::Begin { l: id, extent });
                 self.loops.push((l.var, id));
                 let scope = self.order.len();
@@ -182,6 +187,9 @@ impl Builder<'_> {
                     self.memo.remove(&e);
                 }
                 self.loops.pop();
+                if let Some(counter) = counter {
+                    self.step_counter(counter)?;
+                }
                 self.push(Inst::End { l: id });
                 self.forget_written(l.body);
                 Some(())
@@ -192,7 +200,10 @@ impl Builder<'_> {
                 let narrow = narrow.filter(|_| bytes == value);
                 let value = if narrow.is_some() { self.low_bits(value) } else { bytes };
                 let shape = self.shape(value)?;
-                let pieces = self.expr(value)?;
+                let pieces = match self.kernel.arena.dtype(value) {
+                    DType::Bool => self.numbers(value, DType::Int32, &shape)?,
+                    _ => self.expr(value)?,
+                };
                 let at = self.address(buffer, index)?;
                 if let Some(memory) = narrow {
                     self.store_narrow(at, value, &pieces, memory, &shape)?;
@@ -226,6 +237,9 @@ impl Builder<'_> {
 
     /// Sets a register of the loop IR. An addition to the register itself is done in place.
     fn set(&mut self, local: LocalId, value: ExprId) -> Option<()> {
+        if self.kernel.arena.dtype(value) == DType::Bool {
+            return None;
+        }
         let shape = self.shape(value)?;
         let own = self.kernel.arena.local_expr(local);
         if let Expr::Call(Intrinsic::Fma, list) = self.kernel.arena.expr(value)
@@ -499,6 +513,11 @@ impl Builder<'_> {
         Some(pieces)
     }
 
+    /// Keeps a value that is set before all statements.
+    pub(super) fn keep(&mut self, e: ExprId, pieces: Pieces) {
+        self.memo.insert(e, pieces);
+    }
+
     /// Keeps a value for other uses.
     pub(super) fn remember(&mut self, e: ExprId, pieces: Pieces) {
         self.memo.insert(e, pieces);
@@ -542,8 +561,9 @@ impl Builder<'_> {
             Expr::Broadcast(a) => {
                 let one = match self.kernel.arena.expr(a) {
                     Expr::Int(_) | Expr::Float(_) => self.bits_of(a, elem)?,
-                    // Arguments are in every lane.
+                    // Arguments and indices are in every lane.
                     Expr::Var(v) if !self.vars.contains_key(&v) => self.expr(a)?[0],
+                    Expr::Cast(_) if is_index(&self.kernel.arena, a) => self.expr(a)?[0],
                     _ if self.guard.is_none() && !self.memo.contains_key(&a) && self.in_memory(a).is_some() => {
                         let (buffer, index) = self.in_memory(a)?;
                         let mem = self.address(buffer, index)?;

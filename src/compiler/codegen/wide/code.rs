@@ -31,8 +31,8 @@ impl Elem {
         match dtype {
             DType::Float32 | DType::Float16 | DType::BFloat16 => Some(Elem::F32),
             DType::Float64 => Some(Elem::F64),
-            DType::Int32 | DType::Int8 | DType::Int16 | DType::UInt8 | DType::UInt16 => Some(Elem::I32),
-            DType::Int64 | DType::UInt32 | DType::UInt64 | DType::Bool => None,
+            DType::Int32 | DType::Int8 | DType::Int16 | DType::UInt8 | DType::UInt16 | DType::Bool => Some(Elem::I32),
+            DType::Int64 | DType::UInt32 | DType::UInt64 => None,
             DType::Float8(_) | DType::Narrow(_) | DType::Handle | DType::Str => None,
         }
     }
@@ -61,7 +61,7 @@ impl Memory {
     /// The narrow type of a data type; `None` if its elements have the width of lanes.
     pub(super) fn of(dtype: DType) -> Option<Memory> {
         match dtype {
-            DType::UInt8 => Some(Memory::U8),
+            DType::UInt8 | DType::Bool => Some(Memory::U8),
             DType::Int8 => Some(Memory::I8),
             DType::UInt16 => Some(Memory::U16),
             DType::Int16 => Some(Memory::I16),
@@ -73,7 +73,6 @@ impl Memory {
             | DType::Int64
             | DType::UInt32
             | DType::UInt64
-            | DType::Bool
             | DType::Float8(_)
             | DType::Narrow(_)
             | DType::Handle

@@ -1,7 +1,7 @@
 //! Translates functions, conditions and selections lane by lane: the part of [`super::build`] that handles masks.
 
 use super::build::{Builder, Pieces, Shape};
-use super::code::{Elem, Inst, Op1, Op2, Rounding, Shift16, VReg, Width};
+use super::code::{Elem, Inst, Memory, Op1, Op2, Rounding, Shift16, VReg, Width};
 use crate::codegen::facts::neutral;
 use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic};
 use crate::loopir::{Arena, Expr, ExprId, ExprList};
@@ -56,6 +56,8 @@ pub(super) fn compared(arena: &Arena, e: ExprId) -> Option<ExprId> {
             (Elem::of(arena.dtype(a))?.bytes() == Elem::of(arena.dtype(b))?.bytes()).then_some(a)
         }
         Expr::Call(Intrinsic::IsNan, list) => Some(arena.list(list)[0]),
+        Expr::Cast(a) => Some(a),
+        Expr::Load(..) => Some(e),
         _ => None,
     }
 }
@@ -275,6 +277,20 @@ impl Builder<'_> {
                 let masks = self.expr(a)?;
                 Some(self.negated(&masks, &shape))
             }
+            Expr::Load(buffer, index) => {
+                let bytes = self.load_narrow(buffer, index, Memory::U8, &shape)?;
+                let zeros = Pieces::from_elem(self.constant(0, shape.elem), bytes.len());
+                Some(self.compare_pieces(CmpOp::Gt, &bytes, &zeros, &shape))
+            }
+            Expr::Cast(a) => {
+                let value = self.expr(a)?;
+                let zeros = Pieces::from_elem(self.constant(0, shape.elem), value.len());
+                if !self.features.masks && shape.elem == Elem::I32 {
+                    let masks = self.compare_pieces(CmpOp::Eq, &value, &zeros, &shape);
+                    return Some(self.negated(&masks, &shape));
+                }
+                Some(self.compare_pieces(CmpOp::Ne, &value, &zeros, &shape))
+            }
             Expr::Binary(op, a, b) => {
                 let op = if op == BinOp::And { Op2::And } else { Op2::Or };
                 let (a, b) = (self.expr(a)?, self.expr(b)?);
@@ -295,13 +311,17 @@ impl Builder<'_> {
 
     fn compare(&mut self, op: CmpOp, a: ExprId, b: ExprId, shape: &Shape) -> Option<Pieces> {
         let (a, b) = (self.expr(a)?, self.expr(b)?);
+        Some(self.compare_pieces(op, &a, &b, shape))
+    }
+
+    fn compare_pieces(&mut self, op: CmpOp, a: &[VReg], b: &[VReg], shape: &Shape) -> Pieces {
         let mut out = Pieces::new();
-        for (&a, &b) in a.iter().zip(&b) {
+        for (&a, &b) in a.iter().zip(b) {
             let dst = self.fresh_mask();
             self.push(Inst::Compare { op, dst, a, b, elem: shape.elem, width: shape.width });
             out.push(dst);
         }
-        Some(out)
+        out
     }
 
     fn negated_compare(&mut self, op: CmpOp, a: ExprId, b: ExprId, shape: &Shape) -> Option<Pieces> {

@@ -5,7 +5,7 @@
 //! memory and registers of their own: it has no branch, no check, no parallel loop, and no loop that polls the stop
 //! flag. [`plan`] picks regions, as large as possible, and compiles each: [`build`] makes vector code over virtual
 //! registers (with [`lanes`] for conditions and functions, [`guard`] and [`window`] for padding, [`transpose`],
-//! [`gather`] and [`shuffle`] for shuffles), [`prefetch`] adds prefetches, [`assign`] allocates machine registers, and the target
+//! [`gather`] and [`shuffle`] for shuffles, [`index`] for indices as values), [`prefetch`] adds prefetches, [`assign`] allocates machine registers, and the target
 //! ([`target::VectorTarget`]; [`x86`]) encodes the code. Cranelift's code calls regions with a pointer to their
 //! arguments. A run that some step refuses is divided; single statements that cannot be regions are compiled by
 //! Cranelift.
@@ -22,6 +22,7 @@ mod constants;
 mod forward;
 mod gather;
 mod guard;
+mod index;
 mod lanes;
 mod narrow;
 mod prefetch;
@@ -495,7 +496,7 @@ impl Planner<'_> {
                     Expr::Call(..) => lanes::is_call(arena, e),
                     Expr::Compare(..) | Expr::Not(_) | Expr::Select(..) | Expr::Dot4(..) => true,
                     Expr::Reinterpret(a) => word(arena, e).is_some() || arena.lanes(a) == arena.lanes(e),
-                    Expr::Cast(a) => narrow::is_conversion(arena.dtype(a), arena.dtype(e)),
+                    Expr::Cast(a) => index::is_index(arena, e) || narrow::is_conversion(arena.dtype(a), arena.dtype(e)),
                     Expr::Pack(_) => {
                         transpose::row_of(arena, e).is_some()
                             || gather::is_gather(arena, e)
@@ -525,7 +526,11 @@ fn values(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
         } else if let Expr::IfThenElse(_, t, o) = arena.expr(e) {
             // The condition consists of indices.
             [t, o].into_iter().for_each(|c| walk(arena, c, seen, f));
-        } else if !matches!(arena.expr(e), Expr::Load(..)) && !gather::is_gather(arena, e) && word(arena, e).is_none() {
+        } else if !matches!(arena.expr(e), Expr::Load(..))
+            && !gather::is_gather(arena, e)
+            && !index::is_index(arena, e)
+            && word(arena, e).is_none()
+        {
             arena.for_each_child(e, |c| walk(arena, c, seen, f));
         }
     }

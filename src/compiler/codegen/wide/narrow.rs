@@ -2,10 +2,12 @@
 //! lanes.
 //!
 //! Integers are represented by the equal `int32`, half-precision floats by the equal `float32`. Stores narrow them
-//! again; operations that leave the range of a type wrap around.
+//! again; operations that leave the range of a type wrap around. Booleans are bytes 0 and 1 in memory, and masks where they are
+//! computed ([`lanes`](super::lanes)).
 
 use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, Mem, Memory, Op1, Op2, VReg, Width};
+use super::lanes::compared;
 use crate::ir::{BinOp, CmpOp, Const, DType};
 use crate::loopir::{BufferId, Expr, ExprId};
 
@@ -17,7 +19,7 @@ pub(super) fn is_narrow(dtype: DType) -> bool {
 /// Whether region code can convert lanes from one type to another.
 pub(super) fn is_conversion(from: DType, to: DType) -> bool {
     let (Some(a), Some(b)) = (Elem::of(from), Elem::of(to)) else { return false };
-    a != Elem::F64 && b != Elem::F64 && from != DType::Bool && to != DType::Bool
+    a != Elem::F64 && b != Elem::F64
 }
 
 impl Builder<'_> {
@@ -153,8 +155,14 @@ impl Builder<'_> {
     /// The value with lanes of another type.
     pub(super) fn convert(&mut self, a: ExprId, to: DType, shape: &Shape) -> Option<Pieces> {
         let from = self.kernel.arena.dtype(a);
+        if from == DType::Int64 {
+            return self.index(a, shape.n);
+        }
         if !is_conversion(from, to) {
             return None;
+        }
+        if from == DType::Bool {
+            return self.numbers(a, to, shape);
         }
         if let Some(memory) = Memory::of(to) {
             self.has(memory, shape)?;
@@ -180,6 +188,29 @@ impl Builder<'_> {
                 Some(self.with_all(Op2::Min, &ints, high, &Shape { elem: Elem::I32, ..*shape }))
             }
         }
+    }
+
+    /// Booleans as 0 and 1 of another type.
+    pub(super) fn numbers(&mut self, e: ExprId, to: DType, shape: &Shape) -> Option<Pieces> {
+        if let Expr::Load(buffer, index) = self.kernel.arena.expr(e) {
+            let bytes = self.load_narrow(buffer, index, Memory::U8, &Shape { elem: Elem::I32, ..*shape })?;
+            return Some(if to.is_float() { self.unary(Op1::Convert, &bytes, Elem::F32, shape.width) } else { bytes });
+        }
+        let source = compared(&self.kernel.arena, e)?;
+        let from = self.shape(source)?;
+        if from.elem.bytes() != shape.elem.bytes() || from.n != shape.n {
+            return None;
+        }
+        let one = if to.is_float() { u64::from(1f32.to_bits()) } else { 1 };
+        let (one, zero) = (self.constant(one, shape.elem), self.constant(0, shape.elem));
+        let mut out = Pieces::new();
+        for mask in self.expr(e)? {
+            let dst = self.fresh();
+            let Shape { elem, width, .. } = *shape;
+            self.push(Inst::Select { dst, mask, then: one, otherwise: zero, elem, width });
+            out.push(dst);
+        }
+        Some(out)
     }
 
     /// Wraps integers of one type, computed as `int32`, to another type.
