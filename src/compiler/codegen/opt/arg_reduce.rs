@@ -11,8 +11,8 @@
 //! v = X[0; 16]
 //! i = ramp(0, 1, 16)
 //! for j in 3 {
-//!   i = select(v > X[j * 16 + 16; 16] | …, i, ramp(j * 16 + 16, 1, 16))
-//!   v = select(v > X[j * 16 + 16; 16], v, X[j * 16 + 16; 16])
+//!   i = select(v >= X[j * 16 + 16; 16], i, ramp(j * 16 + 16, 1, 16))
+//!   v = select(v >= X[j * 16 + 16; 16], v, X[j * 16 + 16; 16])
 //! }
 //! // the best value of all lanes, and the first of its places
 //! best = reduce(max, v)
@@ -191,11 +191,14 @@ impl Vectors {
         if let Some(rows) = self.rows {
             let (x, k) = self.next;
             let arena = &mut kernel.arena;
-            let better = arena.compare(search.better, v, x);
-            let (equal, before) = (arena.compare(CmpOp::Eq, v, x), arena.compare(search.earlier, p, k));
-            let tie = arena.binary(BinOp::And, equal, before);
-            let stays = arena.binary(BinOp::Or, better, tie);
-            let (place, value) = (arena.select(stays, p, k), arena.select(better, v, x));
+            // In a lane, places grow: the first one of equal elements stays, or the last one replaces it.
+            let stays = match (search.earlier, search.better) {
+                (CmpOp::Lt, CmpOp::Gt) => CmpOp::Ge,
+                (CmpOp::Lt, _) => CmpOp::Le,
+                (_, better) => better,
+            };
+            let stays = arena.compare(stays, v, x);
+            let (place, value) = (arena.select(stays, p, k), arena.select(stays, v, x));
             let step = [Stmt::Set { local: places, value: place }, Stmt::Set { local: values, value }];
             let step: Vec<StmtId> = step.into_iter().map(|s| kernel.stmts.push(s)).collect();
             let body = kernel.stmts.body(&step);
