@@ -24,7 +24,8 @@ pub(super) fn is_call(arena: &Arena, e: ExprId) -> bool {
         | Intrinsic::NearbyInt
         | Intrinsic::CopySign
         | Intrinsic::IsNan => dtype.is_float(),
-        Intrinsic::BitAnd | Intrinsic::BitOr | Intrinsic::BitXor => dtype == DType::Int32,
+        Intrinsic::BitAnd | Intrinsic::BitOr => matches!(dtype, DType::Int32 | DType::Bool),
+        Intrinsic::BitXor => dtype == DType::Int32,
         Intrinsic::ShiftLeft | Intrinsic::ShiftRight => dtype == DType::Int32,
         _ => false,
     }
@@ -46,15 +47,28 @@ fn count(arena: &Arena, e: ExprId) -> Option<u8> {
     }
 }
 
+/// The operation of masks and the operands of a connective of conditions. All lanes are evaluated in any case.
+fn connective(arena: &Arena, e: ExprId) -> Option<(Op2, ExprId, ExprId)> {
+    match arena.expr(e) {
+        Expr::Binary(BinOp::And, a, b) => Some((Op2::And, a, b)),
+        Expr::Binary(BinOp::Or, a, b) => Some((Op2::Or, a, b)),
+        Expr::Call(f @ (Intrinsic::BitAnd | Intrinsic::BitOr), list) => match *arena.list(list) {
+            [a, b] => Some((if f == Intrinsic::BitAnd { Op2::And } else { Op2::Or }, a, b)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// The operand whose type gives the lanes of a condition.
 pub(super) fn compared(arena: &Arena, e: ExprId) -> Option<ExprId> {
+    if let Some((_, a, b)) = connective(arena, e) {
+        let (a, b) = (compared(arena, a)?, compared(arena, b)?);
+        return (Elem::of(arena.dtype(a))?.bytes() == Elem::of(arena.dtype(b))?.bytes()).then_some(a);
+    }
     match arena.expr(e) {
         Expr::Compare(_, a, _) => Some(a),
         Expr::Not(a) => compared(arena, a),
-        Expr::Binary(BinOp::And | BinOp::Or, a, b) => {
-            let (a, b) = (compared(arena, a)?, compared(arena, b)?);
-            (Elem::of(arena.dtype(a))?.bytes() == Elem::of(arena.dtype(b))?.bytes()).then_some(a)
-        }
         Expr::Call(Intrinsic::IsNan, list) => Some(arena.list(list)[0]),
         Expr::Cast(a) => Some(a),
         Expr::Load(..) => Some(e),
@@ -291,8 +305,8 @@ impl Builder<'_> {
                 }
                 Some(self.compare_pieces(CmpOp::Ne, &value, &zeros, &shape))
             }
-            Expr::Binary(op, a, b) => {
-                let op = if op == BinOp::And { Op2::And } else { Op2::Or };
+            _ => {
+                let (op, a, b) = connective(&self.kernel.arena, e)?;
                 let (a, b) = (self.expr(a)?, self.expr(b)?);
                 if !self.features.masks {
                     return Some(self.binary(op, &a, &b, shape.elem, shape.width));
@@ -305,7 +319,6 @@ impl Builder<'_> {
                 }
                 Some(out)
             }
-            _ => None,
         }
     }
 
