@@ -33,6 +33,7 @@ mod share_out;
 mod simplify;
 mod stagger;
 mod strip_mine;
+mod tabulate;
 mod transpose;
 mod unroll;
 mod vectorize;

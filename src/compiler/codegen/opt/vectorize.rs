@@ -26,6 +26,7 @@
 use super::arg_reduce;
 use super::functions::pressure;
 use super::machine::Machine;
+use super::tabulate::is_tabular;
 use super::walk::replace_loops;
 use super::widen::{Widener, is_masked};
 use crate::codegen::facts::{loads, neutral};
@@ -81,6 +82,8 @@ struct Shape {
     pressure: usize,
     /// Number of iterations after which divided indices repeat; 1 if there are none.
     period: i64,
+    /// Whether indices are other functions of the counter, and so numbers in each iteration of a short loop.
+    is_tabular: bool,
     stores: Vec<(BufferId, ExprId)>,
     loads: Vec<(BufferId, ExprId)>,
 }
@@ -94,6 +97,7 @@ impl Shape {
             narrowest: 16,
             pressure: 1,
             period: 1,
+            is_tabular: false,
             stores: Vec::new(),
             loads: Vec::new(),
         };
@@ -132,6 +136,10 @@ impl Shape {
                                 None if own == 1 && machine.vectors.has_regions() => match period(arena, index, l.var) {
                                     Some(period) => {
                                         shape.period = shape.period / gcd_of(shape.period, period) * period;
+                                        shape.pressure += 1;
+                                    }
+                                    None if is_tabular(arena, index, l.var) => {
+                                        shape.is_tabular = true;
                                         shape.pressure += 1;
                                     }
                                     None => shape.pays = false,
@@ -275,24 +283,30 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine) -> Op
     let mut made = Vec::new();
     let n = extent?;
     let mut done = 0;
+    if shape.is_tabular && shape.pays {
+        if n > MOST_TABULATED * lanes {
+            return None;
+        }
+        while done < n {
+            done += tabulated(kernel, l, shape, done, machine, &mut made)?;
+        }
+        return Some(made);
+    }
     while done < n && shape.period > 1 && shape.pays {
-        // As many whole registers and whole periods as possible; the rest one by one.
+        // As many whole registers and whole periods as possible.
         let lanes = (machine.vectors.bytes / 4) as i64;
         let width = lanes / gcd_of(lanes, shape.period) * shape.period;
         let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
         let pieces = (n - done) / width;
-        let (extent, body) = if pieces > 0 {
-            let at = kernel.arena.mul_const(e, width);
-            (
-                pieces,
-                Widener::new(l.var, at, width as u16).with_masks(machine.vectors.has_regions()).body(kernel, l.body)?,
-            )
-        } else {
-            let at = kernel.arena.add_const(e, done);
-            (n - done, Substitution::of(l.var, at).copy(kernel, l.body))
-        };
-        done += if pieces > 0 { pieces * width } else { extent };
-        let extent = kernel.arena.index(extent);
+        if pieces == 0 {
+            done += tabulated(kernel, l, shape, done, machine, &mut made)?;
+            continue;
+        }
+        let at = kernel.arena.mul_const(e, width);
+        let mut widener = Widener::new(l.var, at, width as u16).with_masks(machine.vectors.has_regions());
+        let body = widener.body(kernel, l.body)?;
+        done += pieces * width;
+        let extent = kernel.arena.index(pieces);
         made.push(kernel.stmts.push(Stmt::For(For { var, extent, body, kind: LoopKind::Serial, ..*l })));
     }
     while done < n {
@@ -326,6 +340,31 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine) -> Op
         done += pieces * width;
     }
     Some(made)
+}
+
+/// Maximum number of vectors of a loop whose indices are numbers.
+const MOST_TABULATED: i64 = 32;
+
+/// Emits the vector of the iterations from `done` on, whose indices are numbers; returns how many they are.
+fn tabulated(
+    kernel: &mut Kernel,
+    l: &For,
+    shape: &Shape,
+    done: i64,
+    machine: &Machine,
+    made: &mut Vec<StmtId>,
+) -> Option<i64> {
+    let left = kernel.arena.as_int(l.extent)? - done;
+    let width = shape.width(left.min(machine.vectors.lanes(shape.dtype)), machine);
+    let start = kernel.arena.index(done);
+    let body = if width == 1 {
+        Substitution::of(l.var, start).copy(kernel, l.body)
+    } else {
+        let widener = Widener::new(l.var, start, width as u16).with_masks(machine.vectors.has_regions());
+        widener.with_constants(&kernel.arena).body(kernel, l.body)?
+    };
+    made.extend_from_slice(kernel.stmts.list(body));
+    Some(width)
 }
 
 /// The largest power of two up to `n`.

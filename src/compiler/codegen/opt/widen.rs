@@ -1,5 +1,6 @@
 //! Widens the expressions and statements of one iteration to several lanes.
 
+use super::tabulate;
 use crate::codegen::facts::{can_fail, fails, is_speculable};
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, CmpOp, DType, Intrinsic};
@@ -15,6 +16,8 @@ pub(super) struct Widener {
     lanes: u16,
     /// Whether the machine has masked vector loads.
     masks: bool,
+    /// The first iteration, if it is a number: then what depends on the loop alone is computed now.
+    first: Option<i64>,
     /// Variables that differ between lanes.
     varying: HashSet<VarId, FxBuild>,
     memo: ExprMap,
@@ -30,6 +33,7 @@ impl Widener {
             base,
             lanes,
             masks: false,
+            first: None,
             varying: HashSet::from_iter([var]),
             memo: ExprMap::default(),
             renamed: Substitution::of(var, base),
@@ -39,6 +43,11 @@ impl Widener {
     /// Sets whether the machine has masked vector loads.
     pub(super) fn with_masks(self, masks: bool) -> Widener {
         Widener { masks, ..self }
+    }
+
+    /// Sets that what depends on the loop alone becomes constants. The base must be a number.
+    pub(super) fn with_constants(self, arena: &Arena) -> Widener {
+        Widener { first: arena.as_int(self.base), ..self }
     }
 
     fn varies(&self, arena: &Arena, e: ExprId) -> bool {
@@ -188,6 +197,11 @@ impl Widener {
         if arena.lanes(e) > 1 || can_fail(arena, e) {
             return None;
         }
+        if let Some(first) = self.first
+            && let Some(constants) = tabulate::lanes(arena, e, self.var, first, lanes)
+        {
+            return Some(constants);
+        }
         Some(match arena.expr(e) {
             Expr::Int(_) | Expr::Float(_) | Expr::Local(_) => return None,
             Expr::Var(v) if v == self.var => arena.ramp(self.base, 1, lanes),
@@ -198,7 +212,17 @@ impl Widener {
                     let index = self.uniform(arena, index);
                     arena.load(buffer, index, ty)
                 }
-                _ => self.pack(arena, e)?,
+                _ => match self.first {
+                    Some(first) => {
+                        let at = |lane| first + i64::from(lane);
+                        let indices: SmallVec<[ExprId; 16]> =
+                            (0..lanes).map(|lane| tabulate::at(arena, index, self.var, at(lane))).collect();
+                        let indices: SmallVec<[ExprId; 16]> =
+                            indices.into_iter().map(|index| self.uniform(arena, index)).collect();
+                        tabulate::elements(arena, buffer, arena.dtype(e), &indices)?
+                    }
+                    None => self.pack(arena, e)?,
+                },
             },
             Expr::IfThenElse(c, t, o) => {
                 if !self.varies(arena, c) {

@@ -2,7 +2,7 @@
 
 use super::RegionArg;
 use super::code::{Class, Code, Elem, Inst, LoopId, Mem, Memory, Op1, Op2, Stream, StreamId, VReg, Width};
-use super::constants::Constants;
+use super::constants::{Constants, is_numbers};
 use super::gather::{Span, is_gather};
 use super::index::is_index;
 use super::narrow::is_narrow;
@@ -615,6 +615,7 @@ impl Builder<'_> {
             Expr::IfThenElse(..) => self.guarded(e, shape),
             Expr::Compare(..) | Expr::Not(_) | Expr::Ramp(..) | Expr::Extract(..) => None,
             Expr::Pack(_) if is_gather(&self.kernel.arena, e) => self.gather(e, shape),
+            Expr::Pack(_) if is_numbers(&self.kernel.arena, e) => self.numbers_of(e, shape),
             Expr::Pack(_) if lanes_of(&self.kernel.arena, e).is_some() => self.shuffled(e, shape),
             Expr::Pack(_) => self.row(e, shape),
         }

@@ -1,8 +1,9 @@
 //! Constant registers: set before a region's statements and live to its end.
 
-use super::build::Builder;
+use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, VReg};
 use crate::ir::expr::FxBuild;
+use crate::loopir::{Arena, Expr, ExprId};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
@@ -22,7 +23,31 @@ pub(super) enum Constant {
     Table(SmallVec<[u32; 16]>),
 }
 
+/// Whether the expression is a vector of numbers.
+pub(super) fn is_numbers(arena: &Arena, e: ExprId) -> bool {
+    let Expr::Pack(list) = arena.expr(e) else { return false };
+    Elem::of(arena.dtype(e)).is_some() && arena.list(list).iter().all(|&item| arena.as_const(item).is_some())
+}
+
 impl Builder<'_> {
+    /// A vector of numbers.
+    pub(super) fn numbers_of(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
+        let Expr::Pack(list) = self.kernel.arena.expr(e) else { return None };
+        let items: SmallVec<[ExprId; 16]> = self.kernel.arena.list(list).into();
+        let (words, whole) = (shape.elem.bytes() / 4, self.vector_bytes / 4);
+        let mut pieces = Pieces::new();
+        for items in items.chunks(self.vector_bytes / shape.elem.bytes()) {
+            let mut lanes: SmallVec<[u32; 16]> = SmallVec::new();
+            for &item in items {
+                let bits = self.constant_bits(item, shape.elem)?;
+                lanes.extend((0..words).map(|word| (bits >> (32 * word)) as u32));
+            }
+            lanes.resize(whole, 0);
+            pieces.push(self.table(lanes));
+        }
+        Some(pieces)
+    }
+
     /// A register with a constant in each lane.
     pub(super) fn constant(&mut self, bits: u64, elem: Elem) -> VReg {
         let constant = Constant::Splat(bits, elem);

@@ -14,7 +14,7 @@
 use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, VReg, Width};
 use crate::ir::DType;
-use crate::loopir::rewrite::Seen;
+use crate::loopir::rewrite::{Seen, for_each_expr};
 use crate::loopir::{Affine, Arena, BufferId, Expr, ExprId, StmtId, Ty};
 use smallvec::SmallVec;
 
@@ -44,6 +44,13 @@ pub(super) struct Span {
 /// Whether the expression is a vector that can be assembled.
 pub(super) fn is_gather(arena: &Arena, e: ExprId) -> bool {
     offsets(arena, e).is_some_and(|(_, _, offsets)| is_dense(&offsets))
+}
+
+/// Whether the expression contains a vector that can be assembled.
+pub(super) fn has_gathers(arena: &Arena, e: ExprId) -> bool {
+    let mut found = false;
+    for_each_expr(arena, e, &mut |e| found |= is_gather(arena, e));
+    found
 }
 
 /// The buffer, the index of the first lane, and the offsets of all lanes.

@@ -413,9 +413,12 @@ impl Planner<'_> {
         let narrower = self.target.vector_bytes() as f64 / VectorUnit::here(Isa::Portable).bytes as f64;
         run.iter().any(|&s| match self.kernel.stmts.get(s) {
             Stmt::For(_) => self.costs.of(s).total * narrower > CALL,
-            // Cranelift would split a transposed square into lanes, and windows into vectors.
+            // Cranelift would split a transposed square, windows and gathers into lanes.
             Stmt::Store { value, .. } => {
-                transpose::row_of(&self.kernel.arena, value).is_some() || window::has_windows(&self.kernel.arena, value)
+                let arena = &self.kernel.arena;
+                transpose::row_of(arena, value).is_some()
+                    || window::has_windows(arena, value)
+                    || gather::has_gathers(arena, value)
             }
             Stmt::Set { value, .. } | Stmt::Let { value, .. } => window::has_windows(&self.kernel.arena, value),
             Stmt::If { .. } | Stmt::Check { .. } | Stmt::While { .. } => false,
@@ -500,6 +503,7 @@ impl Planner<'_> {
                     Expr::Pack(_) => {
                         transpose::row_of(arena, e).is_some()
                             || gather::is_gather(arena, e)
+                            || constants::is_numbers(arena, e)
                             || shuffle::lanes_of(arena, e).is_some()
                     }
                     Expr::Lookup(..) => lanes::is_lookup(arena, e, self.options.isa),

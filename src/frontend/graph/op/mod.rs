@@ -13,6 +13,7 @@ mod conv_transpose;
 mod creation;
 mod data_shape;
 mod grid;
+mod heap;
 mod index;
 mod interpolate;
 mod layout;

@@ -2,7 +2,11 @@
 //!
 //! Runs of 1, 2, 4, … elements are merged, so that the time grows with n log n, and equal elements keep their order.
 
+use super::heap::first_in_order;
 use super::*;
+
+/// Of at least so many times as many elements, the first ones are found without sorting all.
+const FEW: i64 = 4;
 
 pub(super) static OPERATORS: &[Operator] = &[
     Operator {
@@ -165,7 +169,13 @@ pub(super) static OPERATORS: &[Operator] = &[
             let shape = cx.out_shape(0)?;
             let axis = cx.axis(cx.int("axis"), shape.len())?;
             let largest = cx.flag("largest");
-            let order = argsort(&mut cx.te, data, axis, largest, DType::Int64);
+            let (k, n) = (cx.int("k"), cx.shape_of(data)[axis]);
+            let is_few = cx.te.as_int(n).is_some_and(|n| k >= 1 && k <= n / FEW);
+            let order = if is_few {
+                first_in_order(&mut cx.te, data, axis, k, largest, DType::Int64)
+            } else {
+                argsort(&mut cx.te, data, axis, largest, DType::Int64)
+            };
             let what = cx.text("ret_type");
             let dtype = cx.out_dtype(cx.n_results() - 1)?;
             let mut results = Vec::new();
@@ -396,6 +406,25 @@ mod tests {
         check(&[("x", &[2, 3], &x)], "R.median(x)", &[3.0]);
         assert_eq!(results(&[("x", &[2, 3], &x)], "R.median(x, axis=[1])")[0], [3.0, 5.0]);
         assert_eq!(results(&[("x", &[2, 3], &x)], "R.median(x, axis=[0], keepdims=True)")[0], [1.0, 1.0, 4.0]);
+    }
+
+    #[test]
+    fn a_few_of_many_are_found_in_order() {
+        for (n, k) in [(4, 1), (9, 2), (16, 4), (37, 5), (50, 11)] {
+            // Many are equal.
+            let x: Vec<f32> = (0..2 * n).map(|i| ((i * 7) % 13) as f32).collect();
+            for largest in [false, true] {
+                let flag = if largest { "True" } else { "False" };
+                let found = results(&[("x", &[2, n], &x)], &format!("R.topk(x, k={k}, largest={flag})"));
+                for (row, x) in x.chunks(n as usize).enumerate() {
+                    let order = order(x, largest);
+                    for (place, &from) in order.iter().take(k).enumerate() {
+                        assert_eq!(found[0][row * k + place], x[from], "place {place} of {k} of {n}");
+                        assert_eq!(found[1][row * k + place], from as f32, "place {place} of {k} of {n}");
+                    }
+                }
+            }
+        }
     }
 
     #[test]

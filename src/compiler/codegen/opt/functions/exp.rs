@@ -26,15 +26,16 @@ pub(super) struct Base {
 }
 
 fn power(o: &mut Ops<'_>, base: &Base, x: ExprId) -> ExprId {
-    power_of(o, base, x, None)
+    power_of(o, base, x, None, 1.0)
 }
 
 /// The power of `x + low`, where `low` is much smaller than `x`.
 pub(super) fn power_of_sum(o: &mut Ops<'_>, base: &Base, x: ExprId, low: ExprId) -> ExprId {
-    power_of(o, base, x, Some(low))
+    power_of(o, base, x, Some(low), 1.0)
 }
 
-fn power_of(o: &mut Ops<'_>, base: &Base, x: ExprId, rest: Option<ExprId>) -> ExprId {
+/// The power of `x`, or of a sum, times a power of two.
+fn power_of(o: &mut Ops<'_>, base: &Base, x: ExprId, rest: Option<ExprId>, factor: f32) -> ExprId {
     let x = o.at_least(base.limits.0, x);
     let x = o.at_most(base.limits.1, x);
     let x = o.named("x", x);
@@ -52,7 +53,7 @@ fn power_of(o: &mut Ops<'_>, base: &Base, x: ExprId, rest: Option<ExprId>) -> Ex
         None => r,
     };
     let r = o.named("r", r);
-    let p = o.horner(r, &base.coefficients);
+    let p = o.horner(r, &base.coefficients.map(|c| c * factor));
     let scale = power_of_two(o, t);
     let scale = o.named("s", scale);
     let scaled = o.mul(p, scale);
@@ -141,13 +142,20 @@ pub(super) fn exp(o: &mut Ops<'_>, x: ExprId) -> ExprId {
     if !o.keeps_subnormals {
         return if o.looks_up == Some(SIXTEENTHS.len()) { exp_by_sixteenths(o, x) } else { exp_of_normal(o, x) };
     }
-    const BASE: Base = Base {
-        limits: (-104.0, 89.0),
-        per_step: 0.7213475,
-        step: (1.3862915, 2.8572135e-6),
-        coefficients: [0.00020107703, 0.0014129006, 0.008332572, 0.041659802, 0.16666673, 0.50000054, 1.0, 1.0],
-    };
-    power(o, &BASE, x)
+    power(o, &E, x)
+}
+
+/// Powers of e.
+const E: Base = Base {
+    limits: (-104.0, 89.5),
+    per_step: 0.7213475,
+    step: (1.3862915, 2.8572135e-6),
+    coefficients: [0.00020107703, 0.0014129006, 0.008332572, 0.041659802, 0.16666673, 0.50000054, 1.0, 1.0],
+};
+
+/// `e^x / 2`, which is infinite only where that is.
+pub(super) fn half_exp(o: &mut Ops<'_>, x: ExprId) -> ExprId {
+    power_of(o, &E, x, None, 0.5)
 }
 
 /// Powers of two.

@@ -41,6 +41,8 @@
 //! zero and overflow are as in C. Subnormal numbers are flushed to zero unless floats are strict.
 
 mod exp;
+mod hyperbolic;
+mod inverse;
 mod log;
 mod ops;
 mod pow;
@@ -102,6 +104,14 @@ fn expansion(function: Intrinsic, dtype: DType, machine: &Machine) -> Option<Exp
         Intrinsic::Sin if machine.has_fma => |o, a| trig::sin(o, a[0]),
         Intrinsic::Cos if machine.has_fma => |o, a| trig::cos(o, a[0]),
         Intrinsic::Tan if machine.has_fma => |o, a| trig::tan(o, a[0]),
+        Intrinsic::Sinh => |o, a| hyperbolic::sinh(o, a[0]),
+        Intrinsic::Cosh => |o, a| hyperbolic::cosh(o, a[0]),
+        Intrinsic::Asinh => |o, a| hyperbolic::asinh(o, a[0]),
+        Intrinsic::Acosh => |o, a| hyperbolic::acosh(o, a[0]),
+        Intrinsic::Atanh => |o, a| hyperbolic::atanh(o, a[0]),
+        Intrinsic::Asin => |o, a| inverse::asin(o, a[0]),
+        Intrinsic::Acos => |o, a| inverse::acos(o, a[0]),
+        Intrinsic::Atan => |o, a| inverse::atan(o, a[0]),
         Intrinsic::Rsqrt => |o, a| {
             let (one, root) = (o.c(1.0), o.sqrt(a[0]));
             o.div(one, root)

@@ -1,0 +1,124 @@
+//! Computes what depends on the counter of a short loop alone while compiling.
+//!
+//! ```text
+//! for j in 56: Y[j] = X[max(min(cast(int64, floor((cast(float32, j) + 0.5) * 0.5 - 0.5)), 27), 0)] * (cast(float32, j) * 0.5)
+//! // becomes, with vectors of 16 lanes
+//! Y[0; 16] = pack(X[0], X[0], X[0], X[1], …) * pack(0.0, 0.5, 1.0, …)
+//! …
+//! ```
+//!
+//! Such indices belong to operators that resize images: the elements of a vector are few and near to each other, so that region code
+//! takes them from registers. Numbers are rounded as the kernel would round them.
+
+use crate::codegen::facts::can_fail;
+use crate::ir::scalar::{self, Exact};
+use crate::ir::{Const, DType};
+use crate::loopir::rewrite::{ExprMap, Substitution, for_each_expr, map_expr};
+use crate::loopir::{Affine, Arena, BufferId, Expr, ExprId, Ty, VarId};
+use crate::machine::register_tile::MOST_APART;
+use smallvec::SmallVec;
+
+/// Whether an expression depends on one variable and on nothing else, and can be computed for each of its values.
+pub(super) fn is_function_of(arena: &Arena, e: ExprId, var: VarId) -> bool {
+    let mut fits = arena.lanes(e) == 1;
+    for_each_expr(arena, e, &mut |e| {
+        fits &= !can_fail(arena, e)
+            && match arena.expr(e) {
+                Expr::Var(v) => v == var,
+                Expr::Int(_)
+                | Expr::Float(_)
+                | Expr::Binary(..)
+                | Expr::Compare(..)
+                | Expr::Not(_)
+                | Expr::Cast(_)
+                | Expr::Select(..)
+                | Expr::IfThenElse(..)
+                | Expr::Call(..) => arena.lanes(e) == 1,
+                Expr::Local(_)
+                | Expr::Reinterpret(_)
+                | Expr::Dot4(..)
+                | Expr::Load(..)
+                | Expr::Broadcast(_)
+                | Expr::Ramp(..)
+                | Expr::Pack(_)
+                | Expr::Lookup(..)
+                | Expr::Extract(..)
+                | Expr::Reduce(..) => false,
+            };
+    });
+    fits
+}
+
+/// The values of numbers in the iterations `first..first + n`, if they depend on the loop alone. Conditions stay, since region code
+/// compares indices.
+pub(super) fn lanes(arena: &mut Arena, e: ExprId, var: VarId, first: i64, n: u16) -> Option<ExprId> {
+    if arena.dtype(e) == DType::Bool || arena.ty(e) == Ty::INDEX || !is_function_of(arena, e, var) {
+        return None;
+    }
+    let items: SmallVec<[ExprId; 16]> = (0..n).map(|lane| at(arena, e, var, first + i64::from(lane))).collect();
+    items.iter().all(|&item| arena.as_const(item).is_some()).then(|| arena.pack(&items))
+}
+
+/// The expression in one iteration, with all of its parts that are constant there computed.
+pub(super) fn at(arena: &mut Arena, e: ExprId, var: VarId, value: i64) -> ExprId {
+    let value = arena.index(value);
+    let e = Substitution::of(var, value).expr(arena, e);
+    map_expr(arena, e, &mut ExprMap::default(), &mut folded)
+}
+
+/// The value of a node whose operands are constants.
+fn folded(arena: &mut Arena, e: ExprId) -> Option<ExprId> {
+    let Ty { dtype, lanes: 1 } = arena.ty(e) else { return None };
+    let known = |a| arena.as_const(a);
+    let value = match arena.expr(e) {
+        Expr::Binary(op, a, b) => scalar::binary(op, dtype, known(a)?, known(b)?, &Exact).ok()?,
+        Expr::Compare(op, a, b) => {
+            Const::Int(scalar::compare(op, arena.dtype(a), known(a)?, known(b)?).ok()?.into())
+        }
+        Expr::Not(a) => scalar::not(known(a)?).ok()?,
+        Expr::Cast(a) => scalar::cast(arena.dtype(a), dtype, known(a)?, &Exact),
+        Expr::Call(f, list) => {
+            let list = arena.list(list);
+            let args: Option<SmallVec<[Const; 3]>> = list.iter().map(|&a| known(a)).collect();
+            scalar::call(f, arena.dtype(list[0]), &args?, &Exact).ok()?
+        }
+        _ => return None,
+    };
+    Some(match value {
+        Const::Int(v) => arena.int(v, dtype),
+        Const::Float(v) => arena.float(v, dtype),
+    })
+}
+
+/// Whether indices become constants plus a common base in each iteration of a loop.
+pub(super) fn is_tabular(arena: &Arena, index: ExprId, var: VarId) -> bool {
+    let affine = Affine::of(arena, index);
+    let mentions = |e| crate::loopir::rewrite::mentions_var(arena, e, &mut |v| v == var);
+    affine.terms.iter().all(|t| !mentions(t.0) || is_function_of(arena, t.0, var))
+}
+
+/// The elements of a buffer at these indices, if they are within a few registers.
+pub(super) fn elements(arena: &mut Arena, buffer: BufferId, dtype: DType, indices: &[ExprId]) -> Option<ExprId> {
+    let first = Affine::of(arena, indices[0]);
+    let mut offsets = SmallVec::<[i64; 16]>::new();
+    for &index in indices {
+        offsets.push(Affine::of(arena, index).minus(&first).as_constant()?);
+    }
+    let ty = Ty::scalar(dtype);
+    if offsets.iter().enumerate().all(|(lane, &offset)| offset == lane as i64) {
+        let index = first.to_expr(arena);
+        return Some(arena.load(buffer, index, ty.with_lanes(indices.len() as u16)));
+    }
+    let (least, most) = (offsets.iter().min()?, offsets.iter().max()?);
+    if most - least >= MOST_APART * indices.len() as i64 {
+        return None;
+    }
+    let items: SmallVec<[ExprId; 16]> = indices
+        .iter()
+        .map(|&index| {
+            let index = Affine::of(arena, index).to_expr(arena);
+            arena.load(buffer, index, ty)
+        })
+        .collect();
+    Some(arena.pack(&items))
+}
