@@ -174,6 +174,7 @@ impl Costs {
             Expr::Reinterpret(_) => 0.0,
             Expr::Cast(_) | Expr::Lookup(..) => 0.3 * registers,
             Expr::Dot4(..) => 0.15 * registers,
+            Expr::Load(_, index) if arena.lanes(index) > 1 => 0.4 * lanes,
             Expr::Load(..) => 0.15 * registers,
             Expr::Pack(_) => 0.4 * lanes,
             Expr::Extract(..) => 0.4,

@@ -175,11 +175,13 @@ pub(super) fn neutral(arena: &mut Arena, op: BinOp, dtype: DType) -> Option<Expr
         }
     })
 }
-/// Whether an expression is made of indices by sums and products.
+/// Whether an expression is made of indices by sums and products. Other scalars must be known before: whether the loops around a
+/// statement change them is for the caller to find out.
 pub(crate) fn is_index_sum(arena: &Arena, e: ExprId) -> bool {
     arena.dtype(e) == DType::Int64
         && match arena.expr(e) {
             Expr::Int(_) | Expr::Var(_) => true,
+            _ if arena.lanes(e) == 1 && !reads_state(arena, e) => true,
             Expr::Broadcast(a) | Expr::Ramp(a, _) => is_index_sum(arena, a),
             Expr::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul, a, b) => {
                 is_index_sum(arena, a) && is_index_sum(arena, b)

@@ -30,7 +30,11 @@ impl Affine {
     }
 
     fn add_scaled(&mut self, arena: &Arena, e: ExprId, scale: i64) {
-        debug_assert_eq!(arena.ty(e), Ty::INDEX, "only scalar int64 expressions have an affine view");
+        if arena.lanes(e) > 1 {
+            // A vector of indices is no sum: it is like nothing but itself.
+            return self.add_term(e, scale);
+        }
+        debug_assert_eq!(arena.ty(e), Ty::INDEX, "only int64 expressions have an affine view");
         match arena.expr(e) {
             Expr::Int(v) => self.constant = self.constant.wrapping_add(v.wrapping_mul(scale)),
             Expr::Binary(BinOp::Add, a, b) => {

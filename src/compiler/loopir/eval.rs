@@ -206,15 +206,23 @@ impl Machine<'_> {
             }
             Expr::IfThenElse(c, t, o) if arena.lanes(c) > 1 => {
                 let Expr::Load(buffer, index) = arena.expr(t) else { return Err(Stopped::Undefined) };
-                let (holds, index, mut lanes) = (self.expr(c)?, self.int(index)?, self.expr(o)?);
+                let (holds, index, mut lanes) = (self.expr(c)?, self.expr(index)?, self.expr(o)?);
+                let at = |lane: usize| match index.len() {
+                    1 => int_of(index[0]).wrapping_add(lane as i64),
+                    _ => int_of(index[lane]),
+                };
                 for (i, lane) in lanes.iter_mut().enumerate().filter(|(i, _)| int_of(holds[*i]) != 0) {
-                    *lane = self.element(buffer, index.wrapping_add(i as i64))?;
+                    *lane = self.element(buffer, at(i))?;
                 }
                 lanes
             }
             Expr::IfThenElse(c, t, o) => {
                 let chosen = if self.int(c)? != 0 { t } else { o };
                 self.expr(chosen)?
+            }
+            Expr::Load(buffer, indices) if arena.lanes(indices) > 1 => {
+                let indices = self.expr(indices)?;
+                indices.into_iter().map(|index| self.element(buffer, int_of(index))).collect::<Result<_, _>>()?
             }
             Expr::Load(buffer, index) => {
                 let index = self.int(index)?;

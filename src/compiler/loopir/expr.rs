@@ -56,7 +56,8 @@ pub enum Expr {
     /// one lane per value, the first value is a load that reads only the lanes where it holds, and all lanes of the
     /// second are evaluated.
     IfThenElse(ExprId, ExprId, ExprId),
-    /// Consecutive elements of a buffer, one per lane of the type, from a linear element index on.
+    /// Consecutive elements of a buffer, one per lane of the type, from a linear element index on; or the elements whose
+    /// indices are the lanes of a vector of `int64`, or of `int32`.
     Load(BufferId, ExprId),
     /// An intrinsic function, lane by lane.
     Call(Intrinsic, ExprList),

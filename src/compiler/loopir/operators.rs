@@ -282,10 +282,29 @@ impl Arena {
         }
     }
 
-    /// `ty.lanes` elements of `buffer` from element `index` on; [`super::Kernel::load`] supplies the type of scalars.
+    /// `ty.lanes` elements of `buffer` from element `index` on; [`super::Kernel::load`] supplies the type of scalars. If the index
+    /// has a lane for each element, they may lie anywhere ([`gather`](Self::gather)).
     pub fn load(&mut self, buffer: BufferId, index: ExprId, ty: Ty) -> ExprId {
+        if self.lanes(index) > 1 {
+            assert_eq!(self.lanes(index), ty.lanes, "each element has an index");
+            return self.gather(buffer, index, ty.dtype);
+        }
         assert_eq!(self.ty(index), Ty::INDEX, "an index must be a scalar int64");
         self.intern(Expr::Load(buffer, index), ty)
+    }
+
+    /// The elements of `buffer` at the indices that a vector of `int64` or `int32` has.
+    pub fn gather(&mut self, buffer: BufferId, indices: ExprId, dtype: DType) -> ExprId {
+        let ty = self.ty(indices);
+        assert!(matches!(ty.dtype, DType::Int64 | DType::Int32), "indices must be int64 or int32");
+        match self.expr(indices) {
+            Expr::Broadcast(index) if ty.dtype == DType::Int64 => {
+                let element = self.load(buffer, index, Ty::scalar(dtype));
+                self.broadcast(element, ty.lanes)
+            }
+            Expr::Ramp(first, 1) if ty.dtype == DType::Int64 => self.load(buffer, first, ty.with_dtype(dtype)),
+            _ => self.intern(Expr::Load(buffer, indices), ty.with_dtype(dtype)),
+        }
     }
 
     /// A function of operands with the same number of lanes.

@@ -443,6 +443,12 @@ impl Parser {
         if self.eat("[") {
             let buffer = self.buffer(&name)?;
             let index = self.expr(0)?;
+            let indices = self.kernel.arena.ty(index);
+            if indices.lanes > 1 && matches!(indices.dtype, DType::Int64 | DType::Int32) {
+                self.expect("]")?;
+                let dtype = self.kernel.buffer(buffer).dtype;
+                return Ok(self.kernel.arena.gather(buffer, index, dtype));
+            }
             self.typed(index, Ty::INDEX)?;
             let lanes = if self.eat(";") { self.small()? } else { 1 };
             self.expect("]")?;

@@ -307,7 +307,11 @@ impl Printer<'_> {
                 self.out.push_str("dot4");
                 self.args(&[acc, a, b])
             }
-            Expr::Load(buffer, index) => self.element(buffer, index, ty.lanes),
+            // A vector of indices tells how many elements there are.
+            Expr::Load(buffer, index) => {
+                let lanes = if arena.lanes(index) > 1 { 1 } else { ty.lanes };
+                self.element(buffer, index, lanes)
+            }
             Expr::Call(function, list) => {
                 self.out.push_str(function.name());
                 self.args(arena.list(list))

@@ -449,7 +449,7 @@ impl Lowerer<'_> {
             return Ok(());
         }
         let outside = self.facts.mark();
-        self.facts.learn(&self.draft.kernel.arena, &mut self.draft.ranges, condition, true);
+        self.facts.learn(&mut self.draft.kernel.arena, &mut self.draft.ranges, condition, true);
         let mut first = self.draft.kernel.arena.bool(true);
         let mut values = SmallVec::<[ExprId; 8]>::new();
         for iter in &b.iters {

@@ -3,6 +3,7 @@
 use crate::ir::{BinOp, CmpOp, DType, Intrinsic};
 use crate::loopir::rewrite::for_each_expr;
 use crate::loopir::{Affine, Arena, BufferId, Expr, ExprId, Range, Ranges, Ty};
+use smallvec::SmallVec;
 
 /// The fact that a sum lies in a range.
 struct Fact {
@@ -33,7 +34,7 @@ impl Facts {
     }
 
     /// Learns that a condition holds, or that it does not.
-    pub(super) fn learn(&mut self, arena: &Arena, ranges: &mut Ranges, condition: ExprId, holds: bool) {
+    pub(super) fn learn(&mut self, arena: &mut Arena, ranges: &mut Ranges, condition: ExprId, holds: bool) {
         match arena.expr(condition) {
             Expr::Not(a) => self.learn(arena, ranges, a, !holds),
             Expr::Binary(BinOp::And, a, b) if holds => {
@@ -43,6 +44,12 @@ impl Facts {
             Expr::Binary(BinOp::Or, a, b) if !holds => {
                 self.learn(arena, ranges, a, false);
                 self.learn(arena, ranges, b, false);
+            }
+            // Facts are about indices: 32-bit integers become them in addresses.
+            Expr::Compare(op, a, b) if arena.ty(a) == Ty::scalar(DType::Int32) => {
+                let (a, b) = (arena.cast(DType::Int64, a), arena.cast(DType::Int64, b));
+                let wide = arena.compare(op, a, b);
+                self.learn(arena, ranges, wide, holds);
             }
             Expr::Compare(op, a, b) if arena.ty(a) == Ty::INDEX => {
                 let mut sum = Affine::of(arena, a).minus(&Affine::of(arena, b));
@@ -65,10 +72,12 @@ impl Facts {
                 }
             }
             Expr::Call(Intrinsic::BitAnd, list) if holds && arena.dtype(condition) == DType::Bool => {
-                arena.list(list).iter().for_each(|&a| self.learn(arena, ranges, a, true));
+                let list: SmallVec<[ExprId; 2]> = arena.list(list).into();
+                list.into_iter().for_each(|a| self.learn(arena, ranges, a, true));
             }
             Expr::Call(Intrinsic::BitOr, list) if !holds && arena.dtype(condition) == DType::Bool => {
-                arena.list(list).iter().for_each(|&a| self.learn(arena, ranges, a, false));
+                let list: SmallVec<[ExprId; 2]> = arena.list(list).into();
+                list.into_iter().for_each(|a| self.learn(arena, ranges, a, false));
             }
             Expr::Cast(a) if arena.dtype(a) == DType::Bool => self.learn(arena, ranges, a, holds),
             _ => {}

@@ -59,10 +59,10 @@ impl Flattener<'_> {
                 }
                 Stmt::If { condition, then, otherwise } => {
                     let n = self.facts.mark();
-                    self.facts.learn(&self.draft.kernel.arena, &mut self.draft.ranges, condition, true);
+                    self.facts.learn(&mut self.draft.kernel.arena, &mut self.draft.ranges, condition, true);
                     let then = self.list(then);
                     self.facts.forget(n);
-                    self.facts.learn(&self.draft.kernel.arena, &mut self.draft.ranges, condition, false);
+                    self.facts.learn(&mut self.draft.kernel.arena, &mut self.draft.ranges, condition, false);
                     let otherwise = self.list(otherwise);
                     self.facts.forget(n);
                     self.forget_stored(then);
@@ -230,7 +230,7 @@ impl Flattener<'_> {
         }
         let n = self.facts.mark();
         let condition = self.expr(condition);
-        self.facts.learn(&self.draft.kernel.arena, &mut self.draft.ranges, condition, holds);
+        self.facts.learn(&mut self.draft.kernel.arena, &mut self.draft.ranges, condition, holds);
         let arena = &mut self.draft.kernel.arena;
         let taken = if holds { condition } else { arena.not(condition) };
         let path = arena.and(path, taken);

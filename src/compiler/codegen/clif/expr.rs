@@ -242,7 +242,9 @@ impl Emitter<'_, '_> {
     fn load_lanes(&mut self, c: ExprId, buffer: BufferId, index: ExprId, o: ExprId) -> Val {
         let (holds, otherwise) = (self.expr(c), self.expr(o));
         let ty = self.kernel.arena.ty(o);
-        let (pointer, offset) = self.address(buffer, index);
+        let is_gather = self.kernel.arena.lanes(index) > 1;
+        let indices = is_gather.then(|| self.expr(index));
+        let start = (!is_gather).then(|| self.address(buffer, index));
         let mut lanes = Vec::new();
         for lane in 0..ty.lanes {
             let (condition, other) = (self.lane(&holds, lane), self.lane(&otherwise, lane));
@@ -251,8 +253,14 @@ impl Emitter<'_, '_> {
             self.b.ins().brif(condition, yes, &[], after, &[BlockArg::Value(other)]);
             self.b.seal_block(yes);
             self.b.switch_to_block(yes);
-            let at = offset + i32::from(lane) * ty.dtype.bytes() as i32;
-            let element = self.load_at(pointer, at, ty.with_lanes(1)).single();
+            let element = match (&indices, start) {
+                (Some(indices), _) => self.element_at(buffer, indices, lane, ty),
+                (None, Some((pointer, offset))) => {
+                    let at = offset + i32::from(lane) * ty.dtype.bytes() as i32;
+                    self.load_at(pointer, at, ty.with_lanes(1)).single()
+                }
+                (None, None) => unreachable!("an index is a scalar or a vector"),
+            };
             self.b.ins().jump(after, &[BlockArg::Value(element)]);
             self.b.seal_block(after);
             self.b.switch_to_block(after);

@@ -100,6 +100,10 @@ impl AddressPlan {
     }
 
     fn access(&mut self, kernel: &Kernel, buffer: BufferId, index: ExprId, order: &[u32], around: &[StmtId]) {
+        if kernel.arena.lanes(index) > 1 {
+            // Each lane has an address of its own.
+            return;
+        }
         let address = match self.addresses.get(&(buffer, index)) {
             Some(&a) => a,
             None => {
@@ -291,8 +295,23 @@ impl Emitter<'_, '_> {
 
     /// Loads `ty.lanes` elements.
     pub(super) fn load(&mut self, buffer: BufferId, index: ExprId, ty: Ty) -> Val {
+        if self.kernel.arena.lanes(index) > 1 {
+            let indices = self.expr(index);
+            let lanes: Vec<Value> = (0..ty.lanes).map(|lane| self.element_at(buffer, &indices, lane, ty)).collect();
+            return self.pack(ty, &lanes);
+        }
         let (pointer, offset) = self.address(buffer, index);
         self.load_at(pointer, offset, ty)
+    }
+
+    /// Loads the element whose index is a lane of a vector.
+    pub(super) fn element_at(&mut self, buffer: BufferId, indices: &Val, lane: u16, ty: Ty) -> Value {
+        let index = self.lane(indices, lane);
+        let index = if indices.ty.dtype == DType::Int32 { self.b.ins().sextend(types::I64, index) } else { index };
+        let offset = self.scaled(index, ty.dtype.bytes() as i64);
+        let base = self.base(buffer);
+        let pointer = self.b.ins().iadd(base, offset);
+        self.load_at(pointer, 0, ty.with_lanes(1)).single()
     }
 
     /// Loads `ty.lanes` elements from an address.

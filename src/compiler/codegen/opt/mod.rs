@@ -7,6 +7,7 @@
 mod accumulate;
 mod arg_reduce;
 mod coalesce;
+mod collect_checks;
 mod contract;
 mod delinearize;
 mod divide;
@@ -31,6 +32,7 @@ mod reciprocal;
 mod reroll;
 mod share_out;
 mod simplify;
+mod speculate;
 mod stagger;
 mod strip_mine;
 mod tabulate;
@@ -87,6 +89,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "delinearize", run: Simplified(|k, _| delinearize::delinearize(k)) },
     Pass { name: "partition", run: Simplified(|k, m| partition::partition(k, m, Cuts::Order)) },
     Pass { name: "hoist_checks", run: Plain(|k, _| hoist_checks::hoist_checks(k)) },
+    Pass { name: "collect_checks", run: Plain(collect_checks::collect_checks) },
     // Operands: bytes four at a time, other narrow operands converted once.
     Pass { name: "reroll", run: Simplified(|k, _| reroll::reroll(k)) },
     Pass { name: "merge_stores", run: Simplified(|k, _| merge_stores::merge_stores(k)) },
@@ -95,6 +98,7 @@ const PIPELINE: &[Pass] = &[
     // Arrangement: tiles, vectors, straight-line code.
     Pass { name: "accumulate", run: Plain(accumulate::accumulate) },
     Pass { name: "partition_first", run: Simplified(|k, m| partition::partition(k, m, Cuts::All)) },
+    Pass { name: "speculate", run: Simplified(speculate::speculate) },
     Pass { name: "share_out", run: Simplified(|k, _| share_out::share_out(k)) },
     Pass { name: "reciprocal", run: Plain(reciprocal::reciprocal) },
     Pass { name: "divide", run: Plain(divide::divide) },

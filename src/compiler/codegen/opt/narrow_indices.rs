@@ -6,11 +6,13 @@
 //! select(cast(int32, splat(i, 64)) <= cast(int32, ramp(j, 1, 64)), x, y)
 //! ```
 //!
-//! Indices have 64 bits, twice as many as lanes of `float32`. Conditions of guarded loads stay: they become windows of lanes.
+//! Indices have 64 bits, twice as many as lanes of `float32`. Conditions of guarded loads of contiguous elements stay: they become
+//! windows of lanes. Indices of elements at any places ([`Arena::gather`]) are within their buffer, so that their low halves say which
+//! they are, whatever the sums and products were.
 
 use super::machine::Machine;
-use crate::codegen::facts::is_index_sum;
-use crate::ir::DType;
+use crate::codegen::facts::{is_index_sum, reads_state};
+use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::{ExprMap, map_operands};
 use crate::loopir::{Arena, Body, Expr, ExprId, For, Kernel, Range, Ranges, Stmt, StmtId};
 
@@ -19,13 +21,16 @@ pub(super) fn narrow_indices(kernel: &mut Kernel, machine: &Machine) {
     if !machine.vectors.has_regions() {
         return;
     }
-    let mut pass = Pass { ranges: Ranges::default(), memo: ExprMap::default() };
+    let lens = kernel.buffers().map(|(_, b)| b.len).collect();
+    let mut pass = Pass { ranges: Ranges::default(), memo: ExprMap::default(), lens };
     kernel.body = pass.body(kernel, kernel.body);
 }
 
 struct Pass {
     ranges: Ranges,
     memo: ExprMap,
+    /// Number of elements of each buffer.
+    lens: Vec<i64>,
 }
 
 impl Pass {
@@ -59,18 +64,44 @@ impl Pass {
             return known;
         }
         let new = match arena.expr(e) {
+            Expr::Load(buffer, index) if arena.lanes(index) > 1 && arena.dtype(index) == DType::Int64 => {
+                let fits = self.lens[buffer.index()] <= i64::from(i32::MAX);
+                match fits.then(|| self.low_half(arena, index)).flatten() {
+                    Some(low) => {
+                        let dtype = arena.dtype(e);
+                        arena.gather(buffer, low, dtype)
+                    }
+                    None => e,
+                }
+            }
             Expr::Load(..) => e,
+            Expr::IfThenElse(c, t, o) if is_anywhere(arena, t) => {
+                let (c, t, o) = (self.expr(arena, c), self.expr(arena, t), self.expr(arena, o));
+                arena.if_then_else(c, t, o)
+            }
             Expr::IfThenElse(c, t, o) => {
                 let (t, o) = (self.expr(arena, t), self.expr(arena, o));
                 arena.if_then_else(c, t, o)
             }
-            Expr::Compare(op, a, b) if self.is_short(arena, a) && self.is_short(arena, b) => {
-                let (a, b) = (arena.cast(DType::Int32, a), arena.cast(DType::Int32, b));
-                arena.compare(op, a, b)
+            Expr::Compare(op, a, b) if arena.dtype(a) == DType::Int64 && arena.lanes(a) > 1 => {
+                match (self.short(arena, a), self.short(arena, b)) {
+                    (Some(a), Some(b)) => arena.compare(op, a, b),
+                    _ => arena.map_children(e, |arena, child| self.expr(arena, child)),
+                }
             }
-            Expr::Cast(a) if arena.dtype(e).is_float() && arena.dtype(e).bytes() <= 4 && self.is_short(arena, a) => {
-                let (short, dtype) = (arena.cast(DType::Int32, a), arena.dtype(e));
-                arena.cast(dtype, short)
+            Expr::Cast(a)
+                if arena.dtype(a) == DType::Int64
+                    && arena.lanes(a) > 1
+                    && arena.dtype(e).is_float()
+                    && arena.dtype(e).bytes() <= 4 =>
+            {
+                match self.short(arena, a) {
+                    Some(short) => {
+                        let dtype = arena.dtype(e);
+                        arena.cast(dtype, short)
+                    }
+                    None => arena.map_children(e, |arena, child| self.expr(arena, child)),
+                }
             }
             _ => arena.map_children(e, |arena, child| self.expr(arena, child)),
         };
@@ -78,8 +109,44 @@ impl Pass {
         new
     }
 
-    /// Whether a vector of indices has no more than 32 bits.
-    fn is_short(&mut self, arena: &Arena, e: ExprId) -> bool {
-        arena.lanes(e) > 1 && is_index_sum(arena, e) && self.ranges.of(arena, e).within(Range::of_type(DType::Int32))
+    /// A vector of `int64` as `int32`, if it has no more than 32 bits.
+    fn short(&mut self, arena: &mut Arena, e: ExprId) -> Option<ExprId> {
+        let fits = self.ranges.of(arena, e).within(Range::of_type(DType::Int32));
+        fits.then(|| self.low_half(arena, e)).flatten()
     }
+
+    /// The low halves of a vector of `int64`, if they follow from low halves.
+    fn low_half(&mut self, arena: &mut Arena, e: ExprId) -> Option<ExprId> {
+        if is_index_sum(arena, e) {
+            return Some(arena.cast(DType::Int32, e));
+        }
+        match arena.expr(e) {
+            Expr::Cast(a) => match arena.dtype(a) {
+                DType::Int32 | DType::Int16 | DType::Int8 | DType::UInt16 | DType::UInt8 | DType::Bool => {
+                    let a = self.expr(arena, a);
+                    Some(arena.cast(DType::Int32, a))
+                }
+                _ => None,
+            },
+            Expr::Binary(op @ (BinOp::Add | BinOp::Sub | BinOp::Mul), a, b) => {
+                let (a, b) = (self.low_half(arena, a)?, self.low_half(arena, b)?);
+                Some(arena.binary(op, a, b))
+            }
+            Expr::Binary(op @ (BinOp::Min | BinOp::Max), a, b) => {
+                let (a, b) = (self.short(arena, a)?, self.short(arena, b)?);
+                Some(arena.binary(op, a, b))
+            }
+            Expr::Select(c, t, o) => {
+                let (c, t, o) = (self.expr(arena, c), self.low_half(arena, t)?, self.low_half(arena, o)?);
+                Some(arena.select(c, t, o))
+            }
+            Expr::Broadcast(a) if !reads_state(arena, a) => Some(arena.cast(DType::Int32, e)),
+            _ => None,
+        }
+    }
+}
+
+/// Whether the expression loads elements at any indices.
+fn is_anywhere(arena: &Arena, e: ExprId) -> bool {
+    matches!(arena.expr(e), Expr::Load(_, index) if arena.lanes(index) > 1)
 }

@@ -150,7 +150,7 @@ impl Simplifier {
     /// Simplifies a node with simplified operands.
     fn node(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
         match arena.expr(e) {
-            Expr::Load(buffer, index) => {
+            Expr::Load(buffer, index) if arena.lanes(index) == 1 => {
                 let ty = arena.ty(e);
                 let index = self.canonical(arena, index);
                 arena.load(buffer, index, ty)

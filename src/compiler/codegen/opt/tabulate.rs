@@ -72,9 +72,7 @@ fn folded(arena: &mut Arena, e: ExprId) -> Option<ExprId> {
     let known = |a| arena.as_const(a);
     let value = match arena.expr(e) {
         Expr::Binary(op, a, b) => scalar::binary(op, dtype, known(a)?, known(b)?, &Exact).ok()?,
-        Expr::Compare(op, a, b) => {
-            Const::Int(scalar::compare(op, arena.dtype(a), known(a)?, known(b)?).ok()?.into())
-        }
+        Expr::Compare(op, a, b) => Const::Int(scalar::compare(op, arena.dtype(a), known(a)?, known(b)?).ok()?.into()),
         Expr::Not(a) => scalar::not(known(a)?).ok()?,
         Expr::Cast(a) => scalar::cast(arena.dtype(a), dtype, known(a)?, &Exact),
         Expr::Call(f, list) => {

@@ -30,6 +30,7 @@ use super::tabulate::is_tabular;
 use super::walk::replace_loops;
 use super::widen::{Widener, is_masked};
 use crate::codegen::facts::{loads, neutral};
+use crate::codegen::wide::is_scatterable;
 use crate::ir::{BinOp, CmpOp, DType, Intrinsic, Symbol};
 use crate::loopir::rewrite::{Seen, Substitution, for_each_expr, for_each_operand, mentions_var};
 use crate::loopir::{
@@ -84,6 +85,8 @@ struct Shape {
     period: i64,
     /// Whether indices are other functions of the counter, and so numbers in each iteration of a short loop.
     is_tabular: bool,
+    /// Whether there are other indices, which may be anywhere.
+    gathers: bool,
     stores: Vec<(BufferId, ExprId)>,
     loads: Vec<(BufferId, ExprId)>,
 }
@@ -98,6 +101,7 @@ impl Shape {
             pressure: 1,
             period: 1,
             is_tabular: false,
+            gathers: false,
             stores: Vec::new(),
             loads: Vec::new(),
         };
@@ -141,6 +145,10 @@ impl Shape {
                                     None if is_tabular(arena, index, l.var) => {
                                         shape.is_tabular = true;
                                         shape.pressure += 1;
+                                    }
+                                    None if is_scatterable(arena.dtype(e)) => {
+                                        shape.gathers = true;
+                                        shape.pressure += 3;
                                     }
                                     None => shape.pays = false,
                                 },
@@ -245,7 +253,7 @@ fn gcd_of(a: i64, b: i64) -> i64 {
 
 /// The number of iterations after which indices repeat with an offset, if an index has the variable in digits (`v //
 /// 3`, `v % 3`) with steps of at most two elements.
-fn period(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
+pub(super) fn period(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
     let mut period = 1;
     for &(atom, c) in &Affine::of(arena, index).terms {
         if !mentions_var(arena, atom, &mut |v| v == var) {
@@ -283,7 +291,11 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine) -> Op
     let mut made = Vec::new();
     let n = extent?;
     let mut done = 0;
-    if shape.is_tabular && shape.pays {
+    let widener = |at, width: i64| {
+        let has_regions = machine.vectors.has_regions();
+        Widener::new(l.var, at, width as u16).with_masks(has_regions).with_gathers(has_regions && shape.gathers)
+    };
+    if shape.is_tabular && shape.pays && !shape.gathers {
         if n > MOST_TABULATED * lanes {
             return None;
         }
@@ -303,8 +315,7 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine) -> Op
             continue;
         }
         let at = kernel.arena.mul_const(e, width);
-        let mut widener = Widener::new(l.var, at, width as u16).with_masks(machine.vectors.has_regions());
-        let body = widener.body(kernel, l.body)?;
+        let body = widener(at, width).body(kernel, l.body)?;
         done += pieces * width;
         let extent = kernel.arena.index(pieces);
         made.push(kernel.stmts.push(Stmt::For(For { var, extent, body, kind: LoopKind::Serial, ..*l })));
@@ -322,17 +333,13 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine) -> Op
                 made.extend_from_slice(kernel.stmts.list(body));
             }
         } else if pieces == 1 {
-            let body = Widener::new(l.var, start, width as u16)
-                .with_masks(machine.vectors.has_regions())
-                .body(kernel, l.body)?;
+            let body = widener(start, width).body(kernel, l.body)?;
             made.extend_from_slice(kernel.stmts.list(body));
         } else {
             let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
             let scaled = kernel.arena.mul_const(e, width);
             let base = kernel.arena.add(scaled, start);
-            let body = Widener::new(l.var, base, width as u16)
-                .with_masks(machine.vectors.has_regions())
-                .body(kernel, l.body)?;
+            let body = widener(base, width).body(kernel, l.body)?;
             let kind = if pieces <= FEW_PIECES { LoopKind::Unroll } else { LoopKind::Serial };
             let extent = kernel.arena.index(pieces);
             made.push(kernel.stmts.push(Stmt::For(For { var, extent, kind, body, ..*l })));

@@ -2,6 +2,7 @@
 
 use super::tabulate;
 use crate::codegen::facts::{can_fail, fails, is_speculable};
+use crate::codegen::wide::is_scatterable;
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, CmpOp, DType, Intrinsic};
 use crate::loopir::rewrite::{ExprMap, Substitution, for_each_expr, mentions_var, reads_memory};
@@ -16,6 +17,8 @@ pub(super) struct Widener {
     lanes: u16,
     /// Whether the machine has masked vector loads.
     masks: bool,
+    /// Whether elements at any indices are loaded as vectors.
+    gathers: bool,
     /// The first iteration, if it is a number: then what depends on the loop alone is computed now.
     first: Option<i64>,
     /// Variables that differ between lanes.
@@ -33,6 +36,7 @@ impl Widener {
             base,
             lanes,
             masks: false,
+            gathers: false,
             first: None,
             varying: HashSet::from_iter([var]),
             memo: ExprMap::default(),
@@ -43,6 +47,11 @@ impl Widener {
     /// Sets whether the machine has masked vector loads.
     pub(super) fn with_masks(self, masks: bool) -> Widener {
         Widener { masks, ..self }
+    }
+
+    /// Sets whether elements at any indices are loaded as vectors.
+    pub(super) fn with_gathers(self, gathers: bool) -> Widener {
+        Widener { gathers, ..self }
     }
 
     /// Sets that what depends on the loop alone becomes constants. The base must be a number.
@@ -221,6 +230,11 @@ impl Widener {
                             indices.into_iter().map(|index| self.uniform(arena, index)).collect();
                         tabulate::elements(arena, buffer, arena.dtype(e), &indices)?
                     }
+                    None if is_near(arena, index, self.var) => self.pack(arena, e)?,
+                    None if self.gathers && is_scatterable(arena.dtype(e)) => {
+                        let index = self.wide(arena, index)?;
+                        arena.gather(buffer, index, arena.dtype(e))
+                    }
                     None => self.pack(arena, e)?,
                 },
             },
@@ -236,6 +250,15 @@ impl Widener {
                     arena.select(c, t, o)
                 } else if self.masks && self.is_padded(arena, c, t, o) {
                     let (c, t, o) = (self.wide(arena, c)?, self.expr(arena, t)?, self.wide(arena, o)?);
+                    arena.if_then_else(c, t, o)
+                } else if self.gathers
+                    && let Expr::Load(buffer, index) = arena.expr(t)
+                    && is_scatterable(arena.dtype(t))
+                    && is_speculable(arena, o)
+                {
+                    let (c, o) = (self.wide(arena, c)?, self.wide(arena, o)?);
+                    let index = self.wide(arena, index)?;
+                    let t = arena.gather(buffer, index, arena.dtype(t));
                     arena.if_then_else(c, t, o)
                 } else {
                     self.pack(arena, e)?
@@ -373,6 +396,11 @@ impl Widener {
         let items: SmallVec<[ExprId; 16]> = (0..self.lanes).map(|lane| self.in_lane(arena, e, lane)).collect();
         Some(arena.pack(&items))
     }
+}
+
+/// Whether an index has a constant stride, or repeats with an offset: then elements are taken from few registers.
+fn is_near(arena: &Arena, index: ExprId, var: VarId) -> bool {
+    Affine::of(arena, index).stride(arena, var).is_some() || super::vectorize::period(arena, index, var).is_some()
 }
 
 /// Whether lanes of this type support masked loads and stores.

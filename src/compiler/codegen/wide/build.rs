@@ -376,7 +376,7 @@ impl Builder<'_> {
     }
 
     fn is_single_load(&self, e: ExprId) -> bool {
-        matches!(self.kernel.arena.expr(e), Expr::Load(..))
+        matches!(self.kernel.arena.expr(e), Expr::Load(_, index) if self.kernel.arena.lanes(index) == 1)
             && self.guard.is_none()
             && !is_narrow(self.kernel.arena.dtype(e))
             && (!self.features.shares || self.uses.get(&e) == Some(&1))
@@ -656,6 +656,9 @@ impl Builder<'_> {
     }
 
     fn load(&mut self, buffer: BufferId, index: ExprId, shape: &Shape) -> Option<Pieces> {
+        if self.kernel.arena.lanes(index) > 1 {
+            return self.scattered(buffer, index, None, shape);
+        }
         let at = self.address(buffer, index)?;
         (0..shape.n).map(|i| self.load_piece(at, i, shape)).collect()
     }

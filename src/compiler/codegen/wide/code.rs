@@ -289,6 +289,15 @@ pub(super) enum Inst {
         elem: Elem,
         width: Width,
     },
+    /// Loads the elements of 32 bits at the indices in the lanes whose mask is set; at most 256 bits. The other lanes of `acc` stay, and
+    /// the mask is used up.
+    Gather {
+        acc: VReg,
+        mask: VReg,
+        indices: VReg,
+        mem: Mem,
+        width: Width,
+    },
     /// Loads one element into every lane.
     LoadAll {
         dst: VReg,
@@ -418,6 +427,11 @@ pub(super) enum Inst {
         dst: VReg,
         a: VReg,
     },
+    /// The mask of the upper eight of sixteen lanes.
+    UpperMask {
+        dst: VReg,
+        a: VReg,
+    },
     /// The lanes of `then` where the mask is set, those of `otherwise` in the other lanes.
     Select {
         dst: VReg,
@@ -506,15 +520,18 @@ impl Inst {
             | Inst::StoreNarrow { src, .. }
             | Inst::StoreLow { src, .. }
             | Inst::Move { src, .. } => SmallVec::from_slice(&[src]),
-            Inst::Unary { a, .. } | Inst::Shift { a, .. } | Inst::ShiftByte { a, .. } | Inst::MaskNot { a, .. } => {
-                SmallVec::from_slice(&[a])
-            }
+            Inst::Unary { a, .. }
+            | Inst::Shift { a, .. }
+            | Inst::ShiftByte { a, .. }
+            | Inst::MaskNot { a, .. }
+            | Inst::UpperMask { a, .. } => SmallVec::from_slice(&[a]),
             Inst::Binary { a, b, .. }
             | Inst::Compare { a, b, .. }
             | Inst::MaskBinary { a, b, .. }
             | Inst::Permute { indices: a, a: b, .. }
             | Inst::Blend { a, b, .. } => SmallVec::from_slice(&[a, b]),
             Inst::Permute2 { acc, indices, b, .. } => SmallVec::from_slice(&[acc, indices, b]),
+            Inst::Gather { acc, mask, indices, .. } => SmallVec::from_slice(&[acc, mask, indices]),
             Inst::MulAdd { a, b, c, .. } => SmallVec::from_slice(&[a, b, c]),
             Inst::Select { mask, then, otherwise, .. } => SmallVec::from_slice(&[mask, then, otherwise]),
             Inst::Fma { acc, a, b, .. } | Inst::Dot4 { acc, a, b, .. } => SmallVec::from_slice(&[acc, a, b]),
@@ -545,6 +562,7 @@ impl Inst {
             | Inst::Compare { dst, .. }
             | Inst::MaskBinary { dst, .. }
             | Inst::MaskNot { dst, .. }
+            | Inst::UpperMask { dst, .. }
             | Inst::Select { dst, .. }
             | Inst::Arg { dst, .. }
             | Inst::Unary { dst, .. }
@@ -556,9 +574,11 @@ impl Inst {
             | Inst::Permute { dst, .. }
             | Inst::Blend { dst, .. }
             | Inst::Move { dst, .. } => Some(dst),
-            Inst::Permute2 { acc, .. } | Inst::Fma { acc, .. } | Inst::FmaMem { acc, .. } | Inst::Dot4 { acc, .. } => {
-                Some(acc)
-            }
+            Inst::Permute2 { acc, .. }
+            | Inst::Gather { acc, .. }
+            | Inst::Fma { acc, .. }
+            | Inst::FmaMem { acc, .. }
+            | Inst::Dot4 { acc, .. } => Some(acc),
         }
     }
 
@@ -608,6 +628,7 @@ impl Inst {
             | Inst::Shift { a, .. }
             | Inst::ShiftByte { a, .. }
             | Inst::MaskNot { a, .. }
+            | Inst::UpperMask { a, .. }
             | Inst::FmaMem { a, .. } => replace(a),
             Inst::StoreMasked { src: a, mask: b, .. }
             | Inst::Binary { a, b, .. }
@@ -616,6 +637,7 @@ impl Inst {
             | Inst::Dot4 { a, b, .. }
             | Inst::Permute { indices: a, a: b, .. }
             | Inst::Permute2 { indices: a, b, .. }
+            | Inst::Gather { indices: a, mask: b, .. }
             | Inst::Blend { a, b, .. }
             | Inst::Fma { a, b, .. } => {
                 replace(a);

@@ -11,6 +11,7 @@
 use super::RegionArg;
 use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, LoopId, Op2, Stream, StreamId, VReg, Width};
+use super::scattered::is_partly_scattered;
 use super::window::is_windowed;
 use crate::codegen::facts::{Reads, fails};
 use crate::ir::{BinOp, CmpOp};
@@ -22,7 +23,7 @@ use smallvec::SmallVec;
 pub(super) fn is_guarded(arena: &Arena, e: ExprId) -> bool {
     let Expr::IfThenElse(c, t, o) = arena.expr(e) else { return false };
     if arena.lanes(c) > 1 {
-        return is_windowed(arena, e);
+        return is_windowed(arena, e) || is_partly_scattered(arena, e);
     }
     is_condition(arena, c) && !reads_memory(arena, o) && !fails(arena, t) && !fails(arena, o)
 }
@@ -56,7 +57,10 @@ impl Builder<'_> {
     pub(super) fn guarded(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
         let Expr::IfThenElse(c, t, o) = self.kernel.arena.expr(e) else { return None };
         if self.kernel.arena.lanes(c) > 1 {
-            return self.windowed(e, shape);
+            return match is_partly_scattered(&self.kernel.arena, e) {
+                true => self.partly_scattered(e, shape),
+                false => self.windowed(e, shape),
+            };
         }
         if !is_guarded(&self.kernel.arena, e) || self.guard.is_some() {
             return None;

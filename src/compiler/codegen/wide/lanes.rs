@@ -258,7 +258,9 @@ impl Builder<'_> {
         if from.elem.bytes() != elem.bytes() || from.n != n {
             return None;
         }
-        let (masks, t, o) = (self.expr(c)?, self.expr(t)?, self.expr(o)?);
+        // There are few mask registers: those of the sides are free again before this condition needs some.
+        let (t, o) = (self.expr(t)?, self.expr(o)?);
+        let masks = self.expr(c)?;
         let mut out = Pieces::new();
         for i in 0..n {
             let dst = self.fresh();

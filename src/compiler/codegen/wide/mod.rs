@@ -5,7 +5,7 @@
 //! memory and registers of their own: it has no branch, no check, no parallel loop, and no loop that polls the stop
 //! flag. [`plan`] picks regions, as large as possible, and compiles each: [`build`] makes vector code over virtual
 //! registers (with [`lanes`] for conditions and functions, [`guard`] and [`window`] for padding, [`transpose`],
-//! [`gather`] and [`shuffle`] for shuffles, [`index`] for indices as values), [`prefetch`] adds prefetches, [`assign`] allocates machine registers, and the target
+//! [`gather`] and [`shuffle`] for shuffles, [`scattered`] for elements at any indices, [`index`] for indices as values), [`prefetch`] adds prefetches, [`assign`] allocates machine registers, and the target
 //! ([`target::VectorTarget`]; [`x86`]) encodes the code. Cranelift's code calls regions with a pointer to their
 //! arguments. A run that some step refuses is divided; single statements that cannot be regions are compiled by
 //! Cranelift.
@@ -27,6 +27,7 @@ mod lanes;
 mod narrow;
 mod prefetch;
 mod reload;
+mod scattered;
 mod shuffle;
 mod target;
 mod transpose;
@@ -43,6 +44,7 @@ use crate::machine::{Isa, VectorUnit};
 use code::Elem;
 use hashbrown::{HashMap, HashSet};
 use prefetch::OuterLoop;
+pub(super) use scattered::is_scatterable;
 pub(super) use target::Host;
 use target::VectorTarget;
 use x86::X86;
@@ -527,10 +529,13 @@ fn values(arena: &Arena, e: ExprId, f: &mut impl FnMut(ExprId)) {
             square.iter().for_each(|&c| walk(arena, c, seen, f));
         } else if let Some(lanes) = shuffle::lanes_of(arena, e) {
             lanes.iter().for_each(|&(vector, _)| walk(arena, vector, seen, f));
-        } else if let Expr::IfThenElse(_, t, o) = arena.expr(e) {
+        } else if let Expr::IfThenElse(c, t, o) = arena.expr(e) {
+            if scattered::is_partly_scattered(arena, e) {
+                walk(arena, c, seen, f);
+            }
             // The condition consists of indices.
             [t, o].into_iter().for_each(|c| walk(arena, c, seen, f));
-        } else if !matches!(arena.expr(e), Expr::Load(..))
+        } else if !matches!(arena.expr(e), Expr::Load(_, index) if arena.lanes(index) == 1)
             && !gather::is_gather(arena, e)
             && !index::is_index(arena, e)
             && word(arena, e).is_none()

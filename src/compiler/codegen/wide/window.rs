@@ -34,7 +34,7 @@ type Windows = SmallVec<[Window; 4]>;
 /// indices.
 pub(super) fn is_windowed(arena: &Arena, e: ExprId) -> bool {
     let Expr::IfThenElse(c, t, o) = arena.expr(e) else { return false };
-    matches!(arena.expr(t), Expr::Load(..))
+    matches!(arena.expr(t), Expr::Load(_, index) if arena.lanes(index) == 1)
         && !is_narrow(arena.dtype(t))
         && Elem::of(arena.dtype(t)).is_some()
         && !reads_memory(arena, o)

@@ -82,7 +82,9 @@ pub(super) fn acosh(o: &mut Ops<'_>, x: ExprId) -> ExprId {
     let root = o.sqrt(square);
     let u = o.add(t, root);
     let u = o.named("u", u);
-    logarithm(o, x, u)
+    let value = logarithm(o, x, u);
+    let (is_below, nan) = (o.compare(CmpOp::Lt, x, one), o.c(f32::NAN));
+    o.select(is_below, nan, value)
 }
 
 /// `atanh x = ln(1 + u) / 2` of the magnitude, with `u = 2 a / (1 - a)`; NaN beyond 1.

@@ -36,6 +36,8 @@
 //! | `tanh` | 2.5 | `rsqrt` | 1.5 |
 //! | `erf` | 3 | `pow` | 2 |
 //! | `sin`, `cos` | 1.6 | `tan` | 2.6 |
+//! | `sinh`, `cosh` | 1.5 | `asinh`, `acosh`, `atanh` | 2 |
+//! | `asin` | 2.1 | `acos`, `atan` | 1.8 |
 //!
 //! Angles may be of any size: large ones are reduced in integers, against as many bits of 1/2π as matter. Infinities, NaN, signed
 //! zero and overflow are as in C. Subnormal numbers are flushed to zero unless floats are strict.
@@ -76,7 +78,20 @@ pub(super) fn functions(kernel: &mut Kernel, machine: &Machine) {
 pub(super) fn pressure(function: Intrinsic, dtype: DType, machine: &Machine) -> usize {
     match expansion(function, dtype, machine) {
         None => 0,
-        Some(_) if matches!(function, Intrinsic::Pow | Intrinsic::Sin | Intrinsic::Cos | Intrinsic::Tan) => 12,
+        Some(_)
+            if matches!(
+                function,
+                Intrinsic::Pow
+                    | Intrinsic::Sin
+                    | Intrinsic::Cos
+                    | Intrinsic::Tan
+                    | Intrinsic::Asinh
+                    | Intrinsic::Acosh
+                    | Intrinsic::Atan
+            ) =>
+        {
+            12
+        }
         Some(_) => 5,
     }
 }

@@ -8,6 +8,7 @@ mod layout;
 mod padded;
 mod picked;
 mod rows;
+mod scattered;
 mod siblings;
 mod sums;
 
@@ -53,11 +54,13 @@ pub enum Kind {
     Siblings,
     /// Rows whose last nest scales function values.
     Rows,
+    /// Elements at any indices.
+    Scattered,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 18] = [
+    pub const ALL: [Kind; 19] = [
         Kind::Contraction,
         Kind::Elementwise,
         Kind::Condition,
@@ -76,6 +79,7 @@ impl Kind {
         Kind::Window,
         Kind::Siblings,
         Kind::Rows,
+        Kind::Scattered,
     ];
 }
 
@@ -113,6 +117,7 @@ pub fn program(kind: Kind, seed: u64) -> Program {
         Kind::Window => g.window(),
         Kind::Siblings => g.siblings(),
         Kind::Rows => g.rows(),
+        Kind::Scattered => g.scattered(),
     }
 }
 

@@ -71,6 +71,8 @@ pub(super) enum Rm<'a> {
     Reg(u8),
     /// Base, displacement, and the unit of short displacements with EVEX: the number of accessed bytes.
     Mem(Gpr, i32, u8),
+    /// Base, and a vector register with the index of each lane, in units of four bytes.
+    Lanes(Gpr, u8),
     /// A constant behind the code; see [`Asm::place_constants`].
     Constant(u64, Elem),
     /// Bytes behind the code, all or the lower half of which the instruction reads.
@@ -122,10 +124,15 @@ impl Asm {
         imm: Option<u8>,
         mask: Mask,
     ) {
-        let v = vvvv.unwrap_or(0);
+        // The highest bit of a vector of indices is where that of the second operand would be.
+        let v = match rm {
+            Rm::Lanes(_, indices) if self.form == Form::Evex => indices & 16,
+            _ => vvvv.unwrap_or(0),
+        };
         let (rm_low, rm_high) = match rm {
             Rm::Reg(r) => (r >> 3 & 1, r >> 4 & 1),
             Rm::Mem(base, ..) => (base.0 >> 3 & 1, 0),
+            Rm::Lanes(base, indices) => (base.0 >> 3 & 1, indices >> 3 & 1),
             Rm::Constant(..) | Rm::Bytes(_) => (0, 0),
         };
         match self.form {
@@ -137,7 +144,7 @@ impl Asm {
                 self.bytes.extend([0x62, p0 | op.map as u8, p1, p2]);
             }
             Form::Vex => {
-                let p0 = inverted(reg >> 3, 7) | inverted(0, 6) | inverted(rm_low, 5) | op.map as u8;
+                let p0 = inverted(reg >> 3, 7) | inverted(rm_high, 6) | inverted(rm_low, 5) | op.map as u8;
                 let p1 = (u8::from(op.vex_w) << 7) | ((!v & 15) << 3) | ((length as u8) << 2) | op.pp as u8;
                 self.bytes.extend([0xC4, p0, p1]);
             }
@@ -158,6 +165,11 @@ impl Asm {
                 };
                 let short = (disp % unit == 0).then(|| i8::try_from(disp / unit).ok()).flatten();
                 self.address(reg, base, disp, short);
+            }
+            Rm::Lanes(base, indices) => {
+                // A displacement of 0, since rbp and r13 have no form without one.
+                const SCALE_4: u8 = 0x80;
+                self.bytes.extend([0x44 | reg, SCALE_4 | (indices & 7) << 3 | (base.0 & 7), 0]);
             }
             Rm::Constant(bits, elem) => {
                 // The displacement is relative to the end of the instruction; instructions that read constants have no
@@ -199,6 +211,11 @@ impl Asm {
         let two = u8::from(a.is_some());
         let p1 = ((!a.unwrap_or(0) & 15) << 3) | (two << 2);
         self.bytes.extend([0xC4, 0xE1, p1, opcode, 0xC0 | (dst << 3) | b]);
+    }
+
+    /// `kshiftrw dst, src, by`.
+    pub(super) fn shift_mask(&mut self, dst: u8, src: u8, by: u8) {
+        self.bytes.extend([0xC4, 0xE3, 0xF9, 0x30, 0xC0 | (dst << 3) | src, by]);
     }
 
     /// `kmovw dst, src`: the low 16 bits of a general register.

@@ -155,6 +155,22 @@ impl Encoder<'_> {
             Inst::StoreMasked { src, mask, mem, elem, width } => {
                 self.masked_move(self.reg(src), mask, mem, elem, width, true);
             }
+            Inst::Gather { acc, mask, indices, mem, width } => {
+                // The region's address is that of the first element.
+                if mem.disp != 0 {
+                    return None;
+                }
+                let rm = Rm::Lanes(self.gpr(mem.stream), self.reg(indices));
+                let (acc, mask) = (self.reg(acc), self.reg(mask));
+                match self.asm.form {
+                    Form::Evex => {
+                        let mask = Mask { register: mask, zeroing: false };
+                        self.asm.masked(VGATHERDPS, length(width), acc, None, rm, None, mask);
+                    }
+                    Form::Vex => self.asm.vector(VGATHERDPS, length(width), acc, Some(mask), rm, None),
+                }
+            }
+            Inst::UpperMask { dst, a } => self.asm.shift_mask(self.reg(dst), self.reg(a), 8),
             Inst::Lanes { dst, bits, elem } => self.lanes(self.reg(dst), bits, elem),
             Inst::LoadAll { dst, mem, elem, width } => {
                 let rm = self.mem(mem, elem.bytes() as u8);

@@ -701,6 +701,34 @@ fn permutations() {
 }
 
 #[test]
+fn gathers() {
+    each_masked(A, |regs| {
+        let [d, a, b] = [D, A, B].map(|v| regs.numbers[v.0 as usize]);
+        // Registers must differ, which they do where both are live.
+        if d == b || !regs.set.is_evex() && (d == a || a == b) {
+            return;
+        }
+        for width in [Width::X, Width::Y] {
+            for (stream, base) in [(0, "rax"), (4, "r8"), (9, "rbp"), (10, "r12"), (11, "r13")] {
+                let mem = Mem { stream: StreamId(stream), disp: 0 };
+                let (dst, indices) = (regs.v(D, width), regs.v(B, width));
+                let line = match regs.set.is_evex() {
+                    true => format!("vgatherdps {dst}, {}, [{base}+{indices}*4]", regs.k(A)),
+                    false => format!("vgatherdps {dst}, [{base}+{indices}*4], {}", regs.v(A, width)),
+                };
+                check(&regs, Some(mem), Inst::Gather { acc: D, mask: A, indices: B, mem, width }, &[line]);
+            }
+        }
+    });
+    for dst in 1..8 {
+        for a in 1..8 {
+            let regs = Regs { set: Set::Evex, numbers: [dst, a, 0, 0] };
+            check(&regs, None, Inst::UpperMask { dst: D, a: A }, &[format!("kshiftrw k{dst}, k{a}, 8")]);
+        }
+    }
+}
+
+#[test]
 fn counters_in_every_lane() {
     each_registers(|regs| {
         let (x, whole) = (regs.v(D, Width::X), regs.v(D, regs.set.whole()));

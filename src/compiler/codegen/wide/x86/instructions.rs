@@ -51,6 +51,7 @@ instructions! {
     VBLENDMPD          M0F38  P66    0x65 w 1;
     VBLENDVPS          M0F3A  P66    0x4A;
     VBLENDVPD          M0F3A  P66    0x4B;
+    VGATHERDPS         M0F38  P66    0x92;
     VMASKMOVPS_LOAD    M0F38  P66    0x2C;
     VMASKMOVPD_LOAD    M0F38  P66    0x2D;
     VMASKMOVPS_STORE   M0F38  P66    0x2E;

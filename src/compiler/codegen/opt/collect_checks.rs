@@ -1,0 +1,113 @@
+//! Makes the checks of a loop before it, all of them at once.
+//!
+//! ```text
+//! for j in 512 {
+//!   check I[j] >= 0 && I[j] < 1024 else out_of_bounds(X)
+//!   Y[j] = X[I[j]]
+//! }
+//! // becomes
+//! fails[0] = 0
+//! for j in 512 reduction: fails[0] = max(fails[0], select(I[j] >= 0 && I[j] < 1024, 0, 1))
+//! check fails[0] == 0 else out_of_bounds(X)
+//! for j in 512: Y[j] = X[I[j]]
+//! ```
+//!
+//! Both loops can be vectorised. Conditions must read only elements that exist whether or not other conditions hold, and that the loop
+//! does not write. If a check fails, stores that the loop would have made before it are missing, which nobody may rely on.
+
+use super::machine::Machine;
+use super::walk::replace_loops;
+use crate::codegen::facts::fails;
+use crate::ir::{BinOp, CmpOp, DType};
+use crate::loopir::rewrite::{Substitution, for_each_expr, mentions_var};
+use crate::loopir::{
+    Affine, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Placement, Stmt, StmtId, VarId,
+};
+use smallvec::SmallVec;
+
+/// Collects the checks of all innermost loops.
+pub(super) fn collect_checks(kernel: &mut Kernel, machine: &Machine) {
+    if machine.vectors.has_regions() {
+        kernel.body = body(kernel, kernel.body, Placement::Shared);
+    }
+}
+
+fn body(kernel: &mut Kernel, old: Body, placement: Placement) -> Body {
+    replace_loops(kernel, old, &mut |kernel, s, l, out| {
+        let inside = if l.kind == LoopKind::Parallel { Placement::PerWorker } else { placement };
+        if collected(kernel, &l, placement, out) {
+            return;
+        }
+        let inner = body(kernel, l.body, inside);
+        out.push(if inner == l.body { s } else { kernel.stmts.push(Stmt::For(For { body: inner, ..l })) });
+    })
+}
+
+/// Minimum number of iterations for which it pays to look at the elements twice.
+const SHORTEST: i64 = 8;
+
+/// Emits the checks and the loop without them; `false` if the loop has none, or they depend on it.
+fn collected(kernel: &mut Kernel, l: &For, placement: Placement, out: &mut Vec<StmtId>) -> bool {
+    let is_long = kernel.arena.as_int(l.extent).is_some_and(|n| n >= SHORTEST);
+    if !is_long || l.kind == LoopKind::Parallel || l.iterations != Iterations::Independent {
+        return false;
+    }
+    let mut checks = SmallVec::<[_; 2]>::new();
+    let (mut rest, mut written) = (Vec::new(), SmallVec::<[BufferId; 2]>::new());
+    for &s in kernel.stmts.list(l.body) {
+        match kernel.stmts.get(s) {
+            Stmt::Check { condition, failure } => checks.push((condition, failure)),
+            Stmt::Store { buffer, .. } => {
+                written.push(buffer);
+                rest.push(s);
+            }
+            _ => return false,
+        }
+    }
+    if checks.is_empty() || rest.is_empty() || checks.iter().any(|&(c, _)| !is_free(kernel, c, l.var, &written)) {
+        return false;
+    }
+    for (condition, failure) in checks {
+        let buffer = kernel.add_scratch("fails", DType::Int32, 1, placement);
+        let (zero, one, first) =
+            (kernel.arena.int(0, DType::Int32), kernel.arena.int(1, DType::Int32), kernel.arena.index(0));
+        out.push(kernel.store(buffer, first, zero));
+        let (var, at) = kernel.arena.new_index(kernel.arena.var(l.var).name);
+        let condition = Substitution::of(l.var, at).expr(&mut kernel.arena, condition);
+        let one_of = kernel.arena.select(condition, zero, one);
+        let old = kernel.load(buffer, first);
+        let value = kernel.arena.binary(BinOp::Max, old, one_of);
+        let store = kernel.store(buffer, first, value);
+        let body = kernel.stmts.body(&[store]);
+        let (kind, iterations) = (LoopKind::Serial, Iterations::Reduction);
+        out.push(kernel.stmts.push(Stmt::For(For { var, body, kind, iterations, ..*l })));
+        let all = kernel.load(buffer, first);
+        let condition = kernel.arena.compare(CmpOp::Eq, all, zero);
+        out.push(kernel.stmts.push(Stmt::Check { condition, failure }));
+    }
+    let body = kernel.stmts.body(&rest);
+    out.push(kernel.stmts.push(Stmt::For(For { body, ..*l })));
+    true
+}
+
+/// Whether a condition can be evaluated for all iterations before the loop, for several of them at once.
+fn is_free(kernel: &Kernel, condition: ExprId, var: VarId, written: &[BufferId]) -> bool {
+    let arena = &kernel.arena;
+    let mut is_free = !fails(arena, condition);
+    for_each_expr(arena, condition, &mut |e| match arena.expr(e) {
+        // Another check may guard an index that is not affine.
+        Expr::Load(buffer, index) => {
+            is_free &= !written.contains(&buffer) && is_affine(kernel, index, var);
+        }
+        Expr::Local(_) => is_free = false,
+        _ => {}
+    });
+    is_free
+}
+
+fn is_affine(kernel: &Kernel, index: ExprId, var: VarId) -> bool {
+    let arena = &kernel.arena;
+    let is_own = |e: ExprId| arena.as_var(e) == Some(var);
+    let affine = Affine::of(arena, index);
+    affine.terms.iter().all(|t| is_own(t.0) || !mentions_var(arena, t.0, &mut |v| v == var))
+}

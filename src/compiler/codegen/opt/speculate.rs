@@ -1,0 +1,136 @@
+//! Evaluates both sides of conditions that change from iteration to iteration, if all the elements they read exist anyway.
+//!
+//! ```text
+//! for j in 128: Y[i * 128 + j] = if_then_else(j == i, D[i], X[i * 128 + j])
+//! // becomes
+//! for j in 128: Y[i * 128 + j] = select(j == i, D[i], X[i * 128 + j])
+//! ```
+//!
+//! The sides of `and` and `or` become operands of `bitwise_and` and `bitwise_or` likewise. Vectors evaluate both sides in any case. Conditions that hold for whole rows stay, and so does what is expensive.
+
+use super::machine::Machine;
+use crate::codegen::facts::can_fail;
+use crate::ir::{BinOp, Intrinsic};
+use crate::loopir::rewrite::{ExprMap, for_each_expr, map_expr, map_operands, mentions_var, reads_memory};
+use crate::loopir::{Access, Arena, Body, Expr, ExprId, For, Kernel, Range, Ranges, Stmt, StmtId, Storage, VarId};
+
+/// Replaces such conditions in all innermost loops; returns whether there was one.
+pub(super) fn speculate(kernel: &mut Kernel, machine: &Machine) -> bool {
+    if !machine.vectors.has_regions() {
+        return false;
+    }
+    // The buffers whose elements all have values.
+    let known = kernel.buffers().map(|(_, b)| match b.storage {
+        Storage::Param(Access::In | Access::InOut) => b.len,
+        Storage::Param(Access::Out) | Storage::Scratch(_) => 0,
+    });
+    let mut pass = Pass { ranges: Ranges::default(), lens: known.collect() };
+    let old = kernel.body;
+    kernel.body = pass.body(kernel, old);
+    kernel.body != old
+}
+
+struct Pass {
+    ranges: Ranges,
+    /// Number of elements of each buffer that are known to have values.
+    lens: Vec<i64>,
+}
+
+impl Pass {
+    fn body(&mut self, kernel: &mut Kernel, body: Body) -> Body {
+        let old: Vec<StmtId> = kernel.stmts.list(body).to_vec();
+        let new: Vec<StmtId> = old.iter().map(|&s| self.stmt(kernel, s)).collect();
+        if new == old { body } else { kernel.stmts.body(&new) }
+    }
+
+    fn stmt(&mut self, kernel: &mut Kernel, s: StmtId) -> StmtId {
+        let old = kernel.stmts.get(s);
+        let new = match old {
+            Stmt::For(l) => {
+                self.ranges.set_loop(&kernel.arena, l.var, l.extent);
+                let is_innermost = |s: &StmtId| matches!(kernel.stmts.get(*s), Stmt::Store { .. });
+                let list: Vec<StmtId> = kernel.stmts.list(l.body).to_vec();
+                let body = if list.iter().all(is_innermost) {
+                    let new: Vec<StmtId> = list.iter().map(|&s| self.store(kernel, s, l.var)).collect();
+                    if new == list { l.body } else { kernel.stmts.body(&new) }
+                } else {
+                    self.body(kernel, l.body)
+                };
+                Stmt::For(For { body, ..l })
+            }
+            Stmt::If { condition, then, otherwise } => {
+                let (then, otherwise) = (self.body(kernel, then), self.body(kernel, otherwise));
+                Stmt::If { condition, then, otherwise }
+            }
+            Stmt::While { .. } | Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => old,
+        };
+        if new == old { s } else { kernel.stmts.push(new) }
+    }
+
+    fn store(&mut self, kernel: &mut Kernel, s: StmtId, var: VarId) -> StmtId {
+        let old = kernel.stmts.get(s);
+        let mut memo = ExprMap::default();
+        let new = map_operands(old, |e| {
+            map_expr(&mut kernel.arena, e, &mut memo, &mut |arena, e| match arena.expr(e) {
+                Expr::IfThenElse(c, t, o)
+                    if arena.lanes(c) == 1
+                        && arena.lanes(e) == 1
+                        && mentions_var(arena, c, &mut |v| v == var)
+                        && self.is_safe(arena, t)
+                        && self.is_safe(arena, o) =>
+                {
+                    Some(arena.select(c, t, o))
+                }
+                Expr::Binary(op @ (BinOp::And | BinOp::Or), a, b)
+                    if arena.lanes(e) == 1
+                        && reads_memory(arena, b)
+                        && mentions_var(arena, e, &mut |v| v == var)
+                        && self.is_safe(arena, b) =>
+                {
+                    let both = if op == BinOp::And { Intrinsic::BitAnd } else { Intrinsic::BitOr };
+                    Some(arena.call(both, &[a, b]))
+                }
+                _ => None,
+            })
+        });
+        if new == old { s } else { kernel.stmts.push(new) }
+    }
+
+    /// Whether an expression is cheap, cannot fail, and reads only elements that exist.
+    fn is_safe(&mut self, arena: &Arena, e: ExprId) -> bool {
+        let (mut cost, mut is_safe) = (0, true);
+        for_each_expr(arena, e, &mut |e| {
+            is_safe &= !can_fail(arena, e);
+            match arena.expr(e) {
+                Expr::Load(buffer, index) => {
+                    cost += 1;
+                    let elements = Range { lo: 0, hi: self.lens[buffer.index()] - 1 };
+                    is_safe &= arena.lanes(index) == 1 && self.ranges.of(arena, index).within(elements);
+                }
+                Expr::Call(f, _) if !is_cheap(f) => cost += MOST,
+                Expr::Local(_) => is_safe = false,
+                _ => {}
+            }
+        });
+        is_safe && cost <= MOST
+    }
+}
+
+/// Whether a function is an instruction or two.
+fn is_cheap(f: Intrinsic) -> bool {
+    matches!(
+        f,
+        Intrinsic::Floor
+            | Intrinsic::Ceil
+            | Intrinsic::Trunc
+            | Intrinsic::Round
+            | Intrinsic::NearbyInt
+            | Intrinsic::Abs
+            | Intrinsic::BitAnd
+            | Intrinsic::BitOr
+            | Intrinsic::IsNan
+    )
+}
+
+/// Maximum number of elements that a side reads.
+const MOST: i32 = 4;
