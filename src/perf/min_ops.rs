@@ -18,12 +18,16 @@ pub(crate) struct MinOps {
     pub ops: f64,
     /// Calls of functions of scalars, by function and data type.
     pub calls: BTreeMap<(Intrinsic, DType), f64>,
+    /// Loads of elements one by one: the index along the last dimension is computed from elements of other buffers.
+    pub lookups: f64,
 }
 
 impl MinOps {
     /// The minimum of a function. Loops of symbolic extent count nothing.
     pub(crate) fn of(func: &Func) -> MinOps {
-        Count::new(func).stmt(func.root.stmt())
+        let mut count = Count::new(func);
+        let min = count.stmt(func.root.stmt());
+        MinOps { lookups: count.lookups, ..min }
     }
 
     fn and(mut self, other: MinOps) -> MinOps {
@@ -47,11 +51,13 @@ struct Count<'a> {
     meaning: BTreeMap<VarId, Vec<VarId>>,
     /// The accesses of each buffer at computed places; `None` if it has accesses at other places.
     gathered: BTreeMap<BufferId, Option<f64>>,
+    /// Loads of single elements at computed places.
+    lookups: f64,
 }
 
 impl<'a> Count<'a> {
     fn new(func: &'a Func) -> Count<'a> {
-        Count { func, loops: Vec::new(), meaning: BTreeMap::new(), gathered: BTreeMap::new() }
+        Count { func, loops: Vec::new(), meaning: BTreeMap::new(), gathered: BTreeMap::new(), lookups: 0.0 }
     }
 
     fn all(&mut self, body: &[StmtId]) -> MinOps {
@@ -76,6 +82,7 @@ impl<'a> Count<'a> {
             }
             Stmt::Store { buffer, indices, value } => {
                 self.accesses(*value);
+                self.lookups += self.lookups_in(*value);
                 func.arena.list(*indices).iter().for_each(|&i| self.accesses(i));
                 self.access(*buffer, func.arena.list(*indices));
                 self.expr(*value, &mut Vec::new())
@@ -142,6 +149,27 @@ impl<'a> Count<'a> {
         let elements: f64 = self.loops.iter().filter(|(v, _)| vars.contains(v)).map(|(_, n)| n).product();
         let all = self.gathered.entry(buffer).or_insert(Some(0.0));
         *all = all.filter(|_| is_computed).map(|sum| sum + elements);
+    }
+
+    /// How often the loads in an expression take single elements, each place counted once.
+    fn lookups_in(&self, e: ExprId) -> f64 {
+        fn walk(count: &Count<'_>, e: ExprId, seen: &mut Vec<ExprId>) -> f64 {
+            if seen.contains(&e) {
+                return 0.0;
+            }
+            seen.push(e);
+            let arena = &count.func.arena;
+            let mut n = match arena.expr(e) {
+                Expr::Load(_, indices) if arena.list(indices).last().is_some_and(|&i| reads(count.func, i)) => {
+                    let vars: Vec<VarId> = arena.list(indices).iter().flat_map(|&i| count.loop_vars(i)).collect();
+                    count.loops.iter().filter(|(v, _)| vars.contains(v)).map(|(_, n)| n).product()
+                }
+                _ => 0.0,
+            };
+            arena.for_each_child(e, |c| n += walk(count, c, seen));
+            n
+        }
+        walk(self, e, &mut Vec::new())
     }
 
     /// The least number of times that an expression must be computed.
@@ -211,8 +239,30 @@ mod tests {
         let path = format!("{}/workloads/{workload}.tir", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
         let module = parse(&text, workload, &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module;
-        let MinOps { ops, calls } = MinOps::of(&module.funcs[0]);
+        let MinOps { ops, calls, .. } = MinOps::of(&module.funcs[0]);
         (ops, calls.iter().map(|((f, _), n)| (f.name(), *n)).collect())
+    }
+
+    #[test]
+    fn elements_at_computed_places_are_looked_up() {
+        let lookups = |index: &str| {
+            let text = format!(
+                "@T.prim_func
+def main(A: T.Buffer((64, 128), \"float32\"), I: T.Buffer((32,), \"int32\"), B: T.Buffer((32, 128), \"float32\")):
+    for i, j in T.grid(32, 128):
+        with T.block(\"B\"):
+            vi, vj = T.axis.remap(\"SS\", [i, j])
+            B[vi, vj] = A[{index}]
+"
+            );
+            let module = parse(&text, "lookup", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module;
+            MinOps::of(&module.funcs[0]).lookups
+        };
+        assert_eq!(lookups("vi, vj"), 0.0);
+        // Rows are contiguous.
+        assert_eq!(lookups("I[vi], vj"), 0.0);
+        assert_eq!(lookups("vj % 64, I[vi]"), 32.0 * 128.0);
+        assert_eq!(lookups("vi, I[vi]"), 32.0);
     }
 
     #[test]

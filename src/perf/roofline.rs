@@ -4,7 +4,8 @@
 //!
 //! * *operations*: the [minimum](super::min_ops) of operations. Functions of scalars (`exp`, `tanh`, …) run at the rate that
 //!   compiled code reaches for each alone, on data in the nearest cache. All other operations run at the peak of
-//!   multiply-adds;
+//!   multiply-adds. Elements whose last index is computed from elements of other buffers are looked up one by one, at the rate of
+//!   compiled code that does nothing else;
 //! * *traffic*: every parameter that is accessed moves once, at the rate at which the machine copies as many bytes as are
 //!   written and reads the others. Temporaries are free, since a good schedule keeps them in near caches.
 
@@ -40,7 +41,7 @@ pub struct Roofline {
     pub traffic_us: f64,
 }
 
-/// The calls of a function of scalars, and its rate.
+/// The calls of a function of scalars, or the elements that are looked up (`lookup`), and the rate.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FunctionRate {
     /// Its name.
@@ -63,6 +64,8 @@ pub(crate) struct Rates<'a> {
     pub clock: &'a dyn Timer,
     /// Calls of a function of scalars per second on one thread; `None` if that cannot be measured.
     pub function: &'a mut dyn FnMut(Intrinsic, DType) -> Option<f64>,
+    /// Elements at loaded indices per second on one thread; `None` if that cannot be measured.
+    pub lookup: &'a mut dyn FnMut() -> Option<f64>,
 }
 
 impl Roofline {
@@ -70,12 +73,17 @@ impl Roofline {
     pub(crate) fn new(func: &Func, bytes: u64, rates: &mut Rates<'_>) -> Roofline {
         let threads = f64::from(rates.threads.max(1));
         let mut functions = Vec::new();
-        let MinOps { ops: mut rest, calls } = MinOps::of(func);
+        let MinOps { ops: mut rest, calls, lookups } = MinOps::of(func);
         for ((function, dtype), calls) in calls {
             if let Some(rate) = is_slow(function).then(|| (rates.function)(function, dtype)).flatten() {
                 rest -= calls;
                 functions.push(FunctionRate { name: function.name(), calls, gcalls: rate * threads / 1e9 });
             }
+        }
+        if lookups > 0.0
+            && let Some(rate) = (rates.lookup)()
+        {
+            functions.push(FunctionRate { name: "lookup", calls: lookups, gcalls: rate * threads / 1e9 });
         }
         let in_functions: f64 = functions.iter().map(|f| f.calls / f.gcalls / 1e9).sum();
         let operations = rates.peak.map(|peak| rest.max(0.0) / peak + in_functions);

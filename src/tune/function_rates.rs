@@ -39,6 +39,7 @@ fn roofline(
         peak,
         clock: native.clock(),
         function: &mut |function, dtype| rate(native, function, dtype, &time),
+        lookup: &mut || rate_of_lookups(native, &time),
     };
     Roofline::new(func, bytes, &mut rates)
 }
@@ -62,11 +63,38 @@ def main(A: T.Buffer(({n},), \"{dtype}\"), B: T.Buffer(({n},), \"{dtype}\")):
             B[vi] = T.{name}({args})
 "
     );
-    let module = parse(&text, "function.tir", &ParseOptions::default()).ok()?.module;
+    rate_of(native, &text, time)
+}
+
+/// Elements at loaded indices per second on one thread, with data in the nearest cache; `None` if they cannot be measured.
+fn rate_of_lookups(
+    native: &Native,
+    time: impl Fn(&mut <Native as Backend>::MeasureSession, &Candidate) -> Option<f64>,
+) -> Option<f64> {
+    let n = SAMPLE;
+    let text = format!(
+        "@T.prim_func
+def main(A: T.Buffer(({n},), \"float32\"), I: T.Buffer(({n},), \"int32\"), B: T.Buffer(({n},), \"float32\")):
+    for i in range({n}):
+        with T.block(\"B\"):
+            vi = T.axis.spatial({n}, i)
+            B[vi] = A[T.max(T.min(I[vi], {n} - 1), 0)]
+"
+    );
+    rate_of(native, &text, time)
+}
+
+/// Elements of [`SAMPLE`] that a program computes per second.
+fn rate_of(
+    native: &Native,
+    text: &str,
+    time: impl Fn(&mut <Native as Backend>::MeasureSession, &Candidate) -> Option<f64>,
+) -> Option<f64> {
+    let module = parse(text, "function.tir", &ParseOptions::default()).ok()?.module;
     let workload = Workload::of(&module, 0);
     let code = native.compile(program_hash(workload.func()), workload.func()).ok()?.code;
     let secs = time(&mut native.open(&workload).ok()?, &code)?;
-    (secs > 0.0).then(|| f64::from(n) / secs)
+    (secs > 0.0).then(|| f64::from(SAMPLE) / secs)
 }
 
 #[cfg(test)]

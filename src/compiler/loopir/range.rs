@@ -203,6 +203,12 @@ impl Ranges {
                     _ => whole,
                 }
             }
+            Expr::Call(Intrinsic::Abs, list) => match self.of(arena, arena.list(list)[0]) {
+                x if x.lo >= 0 => x,
+                x if x.hi <= 0 => x.times(-1),
+                x if x.is_bounded() => Range { lo: 0, hi: x.hi.max(x.lo.saturating_neg()) },
+                _ => whole,
+            },
             Expr::Broadcast(a) => self.of(arena, a),
             Expr::Ramp(first, step) => {
                 let last = i64::from(arena.lanes(e)) - 1;

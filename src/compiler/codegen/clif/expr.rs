@@ -482,6 +482,7 @@ impl Emitter<'_, '_> {
             .zip(&y.parts)
             .map(|(&a, &b)| {
                 if dtype.is_float() {
+                    let (a, b) = (self.in_register(a), self.in_register(b));
                     self.b.ins().fcmp(float_condition(op), a, b)
                 } else {
                     self.b.ins().icmp(int_condition(op, dtype.is_int()), a, b)
@@ -489,6 +490,17 @@ impl Emitter<'_, '_> {
             })
             .collect();
         if x.ty.lanes == 1 { Val::scalar(DType::Bool, parts[0]) } else { Val::mask(x.ty.lanes, x.lane_bytes, parts) }
+    }
+
+    /// A vector of floats that a comparison does not read from memory. Without AVX the instruction would need an aligned address there,
+    /// which Cranelift 0.135 does not look at (`x64_cmpps`).
+    fn in_register(&mut self, v: Value) -> Value {
+        let ty = self.b.func.dfg.value_type(v);
+        if !self.shared.options.any_cpu || !ty.is_vector() {
+            return v;
+        }
+        let bits = self.recast(ty.as_int(), v);
+        self.recast(ty, bits)
     }
 
     fn reduce(&mut self, op: BinOp, x: &Val) -> Val {

@@ -11,7 +11,7 @@
 //! they are, whatever the sums and products were.
 
 use super::machine::Machine;
-use crate::codegen::facts::{is_index_sum, reads_state};
+use crate::codegen::facts::is_index_sum;
 use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::{ExprMap, map_operands};
 use crate::loopir::{Arena, Body, Expr, ExprId, For, Kernel, Range, Ranges, Stmt, StmtId};
@@ -65,13 +65,11 @@ impl Pass {
         }
         let new = match arena.expr(e) {
             Expr::Load(buffer, index) if arena.lanes(index) > 1 && arena.dtype(index) == DType::Int64 => {
-                let fits = self.lens[buffer.index()] <= i64::from(i32::MAX);
-                match fits.then(|| self.low_half(arena, index)).flatten() {
-                    Some(low) => {
-                        let dtype = arena.dtype(e);
-                        arena.gather(buffer, low, dtype)
-                    }
-                    None => e,
+                if self.lens[buffer.index()] <= i64::from(i32::MAX) {
+                    let (low, dtype) = (self.low_half(arena, index), arena.dtype(e));
+                    arena.gather(buffer, low, dtype)
+                } else {
+                    e
                 }
             }
             Expr::Load(..) => e,
@@ -112,37 +110,44 @@ impl Pass {
     /// A vector of `int64` as `int32`, if it has no more than 32 bits.
     fn short(&mut self, arena: &mut Arena, e: ExprId) -> Option<ExprId> {
         let fits = self.ranges.of(arena, e).within(Range::of_type(DType::Int32));
-        fits.then(|| self.low_half(arena, e)).flatten()
+        fits.then(|| self.low_half(arena, e))
     }
 
-    /// The low halves of a vector of `int64`, if they follow from low halves.
-    fn low_half(&mut self, arena: &mut Arena, e: ExprId) -> Option<ExprId> {
+    /// The low halves of a vector of `int64`.
+    fn low_half(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
         if is_index_sum(arena, e) {
-            return Some(arena.cast(DType::Int32, e));
+            return arena.cast(DType::Int32, e);
         }
         match arena.expr(e) {
-            Expr::Cast(a) => match arena.dtype(a) {
-                DType::Int32 | DType::Int16 | DType::Int8 | DType::UInt16 | DType::UInt8 | DType::Bool => {
-                    let a = self.expr(arena, a);
-                    Some(arena.cast(DType::Int32, a))
-                }
-                _ => None,
-            },
+            Expr::Cast(a)
+                if matches!(
+                    arena.dtype(a),
+                    DType::Int32 | DType::Int16 | DType::Int8 | DType::UInt16 | DType::UInt8 | DType::Bool
+                ) =>
+            {
+                let a = self.expr(arena, a);
+                arena.cast(DType::Int32, a)
+            }
             Expr::Binary(op @ (BinOp::Add | BinOp::Sub | BinOp::Mul), a, b) => {
-                let (a, b) = (self.low_half(arena, a)?, self.low_half(arena, b)?);
-                Some(arena.binary(op, a, b))
+                let (a, b) = (self.low_half(arena, a), self.low_half(arena, b));
+                arena.binary(op, a, b)
             }
-            Expr::Binary(op @ (BinOp::Min | BinOp::Max), a, b) => {
-                let (a, b) = (self.short(arena, a)?, self.short(arena, b)?);
-                Some(arena.binary(op, a, b))
-            }
+            Expr::Binary(op @ (BinOp::Min | BinOp::Max), a, b) => match (self.short(arena, a), self.short(arena, b)) {
+                (Some(a), Some(b)) => arena.binary(op, a, b),
+                _ => self.converted(arena, e),
+            },
             Expr::Select(c, t, o) => {
-                let (c, t, o) = (self.expr(arena, c), self.low_half(arena, t)?, self.low_half(arena, o)?);
-                Some(arena.select(c, t, o))
+                let (c, t, o) = (self.expr(arena, c), self.low_half(arena, t), self.low_half(arena, o));
+                arena.select(c, t, o)
             }
-            Expr::Broadcast(a) if !reads_state(arena, a) => Some(arena.cast(DType::Int32, e)),
-            _ => None,
+            _ => self.converted(arena, e),
         }
+    }
+
+    /// The low halves of a value of 64 bits.
+    fn converted(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
+        let e = self.expr(arena, e);
+        arena.cast(DType::Int32, e)
     }
 }
 

@@ -405,7 +405,7 @@ fn is_near(arena: &Arena, index: ExprId, var: VarId) -> bool {
 
 /// Whether lanes of this type support masked loads and stores.
 pub(super) fn is_masked(dtype: DType) -> bool {
-    matches!(dtype, DType::Float32 | DType::Float64 | DType::Int32)
+    matches!(dtype, DType::Float32 | DType::Float64 | DType::Int32 | DType::Int64)
 }
 
 /// Whether `e` reads memory that `other` does not.

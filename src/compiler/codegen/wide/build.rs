@@ -546,14 +546,14 @@ impl Builder<'_> {
                 {
                     return None;
                 }
-                let known = self.arg_table.contains_key(&(None, e));
                 let slot = self.slot((None, e), RegionArg::Value(e));
-                if known {
-                    let found = self.code.prologue.iter().find_map(|i| match *i {
-                        Inst::Arg { dst, slot: s, .. } if s == slot => Some(dst),
-                        _ => None,
-                    });
-                    return found.map(|v| SmallVec::from_elem(v, 1));
+                // An index may also be there with lanes of 32 bits.
+                let known = self.code.prologue.iter().find_map(|i| match *i {
+                    Inst::Arg { dst, slot: s, elem: of } if (s, of) == (slot, elem) => Some(dst),
+                    _ => None,
+                });
+                if let Some(known) = known {
+                    return Some(SmallVec::from_elem(known, 1));
                 }
                 let dst = self.fresh();
                 self.code.prologue.push(Inst::Arg { dst, slot, elem });

@@ -23,6 +23,7 @@ pub(super) enum Elem {
     F32,
     F64,
     I32,
+    I64,
 }
 
 impl Elem {
@@ -32,16 +33,22 @@ impl Elem {
             DType::Float32 | DType::Float16 | DType::BFloat16 => Some(Elem::F32),
             DType::Float64 => Some(Elem::F64),
             DType::Int32 | DType::Int8 | DType::Int16 | DType::UInt8 | DType::UInt16 | DType::Bool => Some(Elem::I32),
-            DType::Int64 | DType::UInt32 | DType::UInt64 => None,
+            DType::Int64 => Some(Elem::I64),
+            DType::UInt32 | DType::UInt64 => None,
             DType::Float8(_) | DType::Narrow(_) | DType::Handle | DType::Str => None,
         }
+    }
+
+    /// Whether lanes are integers.
+    pub(super) fn is_int(self) -> bool {
+        matches!(self, Elem::I32 | Elem::I64)
     }
 
     /// Size of a lane.
     pub(super) fn bytes(self) -> usize {
         match self {
             Elem::F32 | Elem::I32 => 4,
-            Elem::F64 => 8,
+            Elem::F64 | Elem::I64 => 8,
         }
     }
 }
@@ -207,7 +214,7 @@ impl Op2 {
             BinOp::Add => Some(Op2::Add),
             BinOp::Sub => Some(Op2::Sub),
             BinOp::Mul => Some(Op2::Mul),
-            BinOp::Div if elem != Elem::I32 => Some(Op2::Div),
+            BinOp::Div if !elem.is_int() => Some(Op2::Div),
             BinOp::Min => Some(Op2::Min),
             BinOp::Max => Some(Op2::Max),
             BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod | BinOp::And | BinOp::Or => None,
@@ -224,6 +231,12 @@ pub(super) enum Op1 {
     Convert,
     /// float32 to int32; the result is the smallest int32 on overflow and for NaN.
     Truncate,
+    /// Lanes of int32, in half the bytes, to int64.
+    Widen,
+    /// int64 to float32, in half the bytes (EVEX).
+    LongToFloat,
+    /// Lanes of float32, in half the bytes, to int64 (EVEX); the result is the smallest int64 on overflow and for NaN.
+    FloatToLong,
     /// float32 to float16 bits, in half the bytes (`vcvtps2ph`).
     ToF16,
     /// float16 bits to float32 (`vcvtph2ps`).
@@ -427,6 +440,12 @@ pub(super) enum Inst {
         dst: VReg,
         a: VReg,
     },
+    /// A mask of sixteen lanes: eight of one mask, then eight of another one.
+    JoinMasks {
+        dst: VReg,
+        low: VReg,
+        high: VReg,
+    },
     /// The mask of the upper eight of sixteen lanes.
     UpperMask {
         dst: VReg,
@@ -528,6 +547,7 @@ impl Inst {
             Inst::Binary { a, b, .. }
             | Inst::Compare { a, b, .. }
             | Inst::MaskBinary { a, b, .. }
+            | Inst::JoinMasks { low: a, high: b, .. }
             | Inst::Permute { indices: a, a: b, .. }
             | Inst::Blend { a, b, .. } => SmallVec::from_slice(&[a, b]),
             Inst::Permute2 { acc, indices, b, .. } => SmallVec::from_slice(&[acc, indices, b]),
@@ -563,6 +583,7 @@ impl Inst {
             | Inst::MaskBinary { dst, .. }
             | Inst::MaskNot { dst, .. }
             | Inst::UpperMask { dst, .. }
+            | Inst::JoinMasks { dst, .. }
             | Inst::Select { dst, .. }
             | Inst::Arg { dst, .. }
             | Inst::Unary { dst, .. }
@@ -631,6 +652,7 @@ impl Inst {
             | Inst::UpperMask { a, .. }
             | Inst::FmaMem { a, .. } => replace(a),
             Inst::StoreMasked { src: a, mask: b, .. }
+            | Inst::JoinMasks { low: a, high: b, .. }
             | Inst::Binary { a, b, .. }
             | Inst::Compare { a, b, .. }
             | Inst::MaskBinary { a, b, .. }

@@ -51,7 +51,9 @@ impl Builder<'_> {
 
     /// The low 32 bits of an index in `n` registers; of a scalar in all lanes of one.
     pub(super) fn index(&mut self, e: ExprId, n: usize) -> Option<Pieces> {
-        if let Some(known) = self.known(e) {
+        // As a value, the same expression has lanes of 64 bits.
+        let low = self.kernel.arena.cast(DType::Int32, e);
+        if let Some(known) = self.known(low) {
             return Some(known);
         }
         let width = Width::of_bytes(self.vector_bytes)?;
@@ -79,7 +81,7 @@ impl Builder<'_> {
                 let dst = self.fresh();
                 self.code.prologue.push(Inst::Arg { dst, slot, elem: Elem::I32 });
                 let pieces = Pieces::from_elem(dst, 1);
-                self.keep(e, pieces.clone());
+                self.keep(low, pieces.clone());
                 return Some(pieces);
             }
             Expr::Var(v) => return self.counters.get(&v).map(|&counter| Pieces::from_elem(counter, 1)),
@@ -89,7 +91,7 @@ impl Builder<'_> {
             }
             _ => return None,
         };
-        self.remember(e, pieces.clone());
+        self.remember(low, pieces.clone());
         Some(pieces)
     }
 

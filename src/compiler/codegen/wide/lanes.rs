@@ -24,8 +24,8 @@ pub(super) fn is_call(arena: &Arena, e: ExprId) -> bool {
         | Intrinsic::NearbyInt
         | Intrinsic::CopySign
         | Intrinsic::IsNan => dtype.is_float(),
-        Intrinsic::BitAnd | Intrinsic::BitOr => matches!(dtype, DType::Int32 | DType::Bool),
-        Intrinsic::BitXor => dtype == DType::Int32,
+        Intrinsic::BitAnd | Intrinsic::BitOr => matches!(dtype, DType::Int32 | DType::Int64 | DType::Bool),
+        Intrinsic::BitXor => matches!(dtype, DType::Int32 | DType::Int64),
         Intrinsic::ShiftLeft | Intrinsic::ShiftRight => dtype == DType::Int32,
         _ => false,
     }
@@ -255,12 +255,10 @@ impl Builder<'_> {
         let Shape { elem, width, n, .. } = *shape;
         let source = compared(&self.kernel.arena, c)?;
         let from = self.shape(source)?;
-        if from.elem.bytes() != elem.bytes() || from.n != n {
-            return None;
-        }
         // There are few mask registers: those of the sides are free again before this condition needs some.
         let (t, o) = (self.expr(t)?, self.expr(o)?);
         let masks = self.expr(c)?;
+        let masks = self.masks_for(masks, &from, shape)?;
         let mut out = Pieces::new();
         for i in 0..n {
             let dst = self.fresh();
@@ -277,7 +275,7 @@ impl Builder<'_> {
         match self.kernel.arena.expr(e) {
             Expr::Compare(op, a, b) => {
                 // Without mask registers, few comparisons of integers exist.
-                let negated = !self.features.masks && shape.elem == Elem::I32;
+                let negated = !self.features.masks && shape.elem.is_int();
                 match op {
                     CmpOp::Ne if negated => self.negated_compare(CmpOp::Eq, a, b, &shape),
                     CmpOp::Le if negated => self.negated_compare(CmpOp::Gt, a, b, &shape),
@@ -301,7 +299,7 @@ impl Builder<'_> {
             Expr::Cast(a) => {
                 let value = self.expr(a)?;
                 let zeros = Pieces::from_elem(self.constant(0, shape.elem), value.len());
-                if !self.features.masks && shape.elem == Elem::I32 {
+                if !self.features.masks && shape.elem.is_int() {
                     let masks = self.compare_pieces(CmpOp::Eq, &value, &zeros, &shape);
                     return Some(self.negated(&masks, &shape));
                 }
@@ -346,7 +344,7 @@ impl Builder<'_> {
 
     fn negated(&mut self, masks: &[VReg], shape: &Shape) -> Pieces {
         if !self.features.masks {
-            let bits = if shape.elem == Elem::F64 { u64::MAX } else { u64::from(u32::MAX) };
+            let bits = if shape.elem.bytes() == 8 { u64::MAX } else { u64::from(u32::MAX) };
             let ones = self.constant(bits, shape.elem);
             return self.with_all(Op2::Xor, masks, ones, shape);
         }

@@ -8,6 +8,7 @@
 use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, Mem, Memory, Op1, Op2, VReg, Width};
 use super::lanes::compared;
+use crate::codegen::facts::is_index_sum;
 use crate::ir::{BinOp, CmpOp, Const, DType};
 use crate::loopir::{BufferId, Expr, ExprId};
 
@@ -19,7 +20,11 @@ pub(super) fn is_narrow(dtype: DType) -> bool {
 /// Whether region code can convert lanes from one type to another.
 pub(super) fn is_conversion(from: DType, to: DType) -> bool {
     let (Some(a), Some(b)) = (Elem::of(from), Elem::of(to)) else { return false };
-    a != Elem::F64 && b != Elem::F64
+    let is_wide = |e: Elem| e.bytes() == 8;
+    match (from, to) {
+        (DType::Int64, DType::Float32 | DType::Int32) | (DType::Float32 | DType::Int32, DType::Int64) => true,
+        _ => !is_wide(a) && !is_wide(b),
+    }
 }
 
 impl Builder<'_> {
@@ -155,11 +160,14 @@ impl Builder<'_> {
     /// The value with lanes of another type.
     pub(super) fn convert(&mut self, a: ExprId, to: DType, shape: &Shape) -> Option<Pieces> {
         let from = self.kernel.arena.dtype(a);
-        if from == DType::Int64 {
+        if from == DType::Int64 && to == DType::Int32 && is_index_sum(&self.kernel.arena, a) {
             return self.index(a, shape.n);
         }
         if !is_conversion(from, to) {
             return None;
+        }
+        if from == DType::Int64 || to == DType::Int64 {
+            return self.long(a, to, shape);
         }
         if from == DType::Bool {
             return self.numbers(a, to, shape);
@@ -291,6 +299,7 @@ impl Builder<'_> {
         match (self.kernel.arena.as_const(e)?, elem) {
             (Const::Float(v), Elem::F32) => Some(u64::from((v as f32).to_bits())),
             (Const::Float(v), Elem::F64) => Some(v.to_bits()),
+            (Const::Int(v), Elem::I64) => Some(v as u64),
             (Const::Int(v), Elem::I32) => Some(u64::from(v as i32 as u32)),
             _ => None,
         }

@@ -10,6 +10,7 @@
 
 use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, Mem, Op1, Op2, VReg, Width};
+use super::lanes::compared;
 use super::narrow::is_narrow;
 use crate::codegen::facts::fails;
 use crate::ir::DType;
@@ -41,10 +42,10 @@ impl Builder<'_> {
         let Expr::Load(buffer, index) = self.kernel.arena.expr(t) else { return None };
         let otherwise = self.expr(o)?;
         self.expr(index)?;
+        let source = compared(&self.kernel.arena, c)?;
+        let from = self.shape(source)?;
         let masks = self.expr(c)?;
-        if masks.len() != shape.n {
-            return None;
-        }
+        let masks = self.masks_for(masks, &from, shape)?;
         self.scattered(buffer, index, Some((&masks, &otherwise)), shape)
     }
 

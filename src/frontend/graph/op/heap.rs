@@ -12,7 +12,8 @@ pub(super) fn first_in_order(te: &mut Te, x: Tensor, axis: usize, k: i64, larges
     let (n, kept) = (shape[axis], te.extent(k));
     let mut rest = shape.clone();
     rest.remove(axis);
-    let out_shape = with_index(&shape, axis, kept);
+    let mut out_shape = shape.clone();
+    out_shape[axis] = kept;
     let written = [("topk", dtype, &out_shape[..])];
     let found = te.statements("topk", &rest, &written, |s, out, i| {
         let (zero, one) = (s.extent(0), s.extent(1));

@@ -166,6 +166,12 @@ impl Expander<'_> {
     fn call(&mut self, arena: &mut Arena, e: ExprId, certain: bool) -> Option<ExprId> {
         let Expr::Call(function, list) = arena.expr(e) else { return None };
         let ty = arena.ty(e);
+        if function == Intrinsic::Pow
+            && let &[x, y] = arena.list(list)
+            && let Some(power) = pow::by_products(arena, x, y)
+        {
+            return Some(power);
+        }
         let expand = expansion(function, ty.dtype, self.machine)?;
         let args: SmallVec<[ExprId; 2]> = arena.list(list).into();
         let args: SmallVec<[ExprId; 2]> = args.into_iter().map(|a| arena.cast(DType::Float32, a)).collect();

@@ -7,8 +7,8 @@
 use super::exp::{TWO, power_of_sum};
 use super::log::{Split, normalized, split};
 use super::ops::Ops;
-use crate::ir::CmpOp;
-use crate::loopir::ExprId;
+use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic};
+use crate::loopir::{Arena, ExprId};
 
 /// A number as an unevaluated sum of two floats.
 struct Pair {
@@ -76,6 +76,47 @@ fn log2(o: &mut Ops<'_>, a: ExprId) -> Pair {
     let low = o.fma(s_low, factor.high, low);
     let all = fast_sum(o, e, log.high);
     Pair { high: all.high, low: o.add(all.low, low) }
+}
+
+/// `x^y` for some constant `y` as products, a quotient or a root, with the special cases of C and errors of at most 2 ulp.
+pub(super) fn by_products(arena: &mut Arena, x: ExprId, y: ExprId) -> Option<ExprId> {
+    let (ty, Some(Const::Float(y))) = (arena.ty(x), arena.as_const(y)) else { return None };
+    // Half-precision floats are rounded once.
+    let wide = ty.with_dtype(if ty.dtype.is_half() { DType::Float32 } else { ty.dtype });
+    let x = arena.cast(wide.dtype, x);
+    let value = match y {
+        1.0 => x,
+        2.0 => arena.mul(x, x),
+        3.0 => {
+            let square = arena.mul(x, x);
+            arena.mul(square, x)
+        }
+        4.0 => {
+            let square = arena.mul(x, x);
+            arena.mul(square, square)
+        }
+        -1.0 => {
+            let one = arena.constant(1, wide);
+            arena.binary(BinOp::Div, one, x)
+        }
+        0.5 => {
+            let number = |arena: &mut Arena, v: f64| {
+                let scalar = arena.float(v, wide.dtype);
+                arena.broadcast(scalar, wide.lanes)
+            };
+            // The root of a negative zero would be one, and that of the lowest number NaN.
+            let (zero, lowest, infinity) =
+                (number(arena, 0.0), number(arena, f64::NEG_INFINITY), number(arena, f64::INFINITY));
+            let magnitude = arena.call(Intrinsic::Abs, &[x]);
+            let is_zero = arena.compare(CmpOp::Eq, x, zero);
+            let of = arena.select(is_zero, magnitude, x);
+            let root = arena.call(Intrinsic::Sqrt, &[of]);
+            let is_lowest = arena.compare(CmpOp::Eq, x, lowest);
+            arena.select(is_lowest, infinity, root)
+        }
+        _ => return None,
+    };
+    Some(arena.cast(ty.dtype, value))
 }
 
 /// `x^y`, with the special cases of C.

@@ -139,6 +139,10 @@ fn is_subnormal(x: f64) -> bool {
 
 /// The error, if subnormal numbers may be flushed to zero.
 fn error_flushed(found: f32, x: f32, f: Reference) -> f64 {
+    error_flushed_by(found, x, &f)
+}
+
+fn error_flushed_by(found: f32, x: f32, f: &dyn Fn(f64) -> f64) -> f64 {
     let zero = if is_subnormal(f64::from(x)) { 0f64.copysign(f64::from(x)) } else { f64::from(x) };
     let of = |x: f64| {
         let reference = f(x);
@@ -227,6 +231,32 @@ fn powers() {
         }
     }
     assert!(failures.is_empty(), "{failures:#?}");
+}
+
+#[test]
+fn powers_by_products() {
+    let inputs = inputs();
+    let n = inputs.len();
+    let mut failures = Vec::new();
+    for y in [1.0f64, 2.0, 3.0, 4.0, -1.0, 0.5] {
+        let text = format!(
+            "kernel @f(X: in float32[{n}], Y: out float32[{n}]) {{
+               for i in {n} independent {{ Y[i] = pow(X[i], {y:?}) }}
+             }}"
+        );
+        for options in all_options() {
+            let found = run(&text, &options, &[memory(&inputs), memory(&vec![0.0; n])]);
+            for (&x, &r) in inputs.iter().zip(&found) {
+                let f = |x: f64| x.powf(y);
+                let e = if options.strict_fp { error(r, f(f64::from(x))) } else { error_flushed_by(r, x, &f) };
+                let flipped = !r.is_nan() && r != 0.0 && r.is_sign_negative() != f(f64::from(x)).is_sign_negative();
+                if e > 2.0 || flipped {
+                    failures.push(format!("pow({x:e}, {y}) = {r:e}, {e} off, {options:?}"));
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{:#?}", &failures[..failures.len().min(10)]);
 }
 
 #[test]

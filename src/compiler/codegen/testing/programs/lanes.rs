@@ -141,8 +141,8 @@ impl Generator {
     }
 
     pub(super) fn conversion(&mut self) -> Program {
-        let from = self.pick(&["float32", "int32", "float16", "bfloat16", "int8", "uint8", "int16", "uint16"]);
-        let to = self.pick(&["float32", "int32", "float16", "bfloat16", "int8", "uint8", "int16", "uint16"]);
+        let all = ["float32", "int32", "int64", "float16", "bfloat16", "int8", "uint8", "int16", "uint16"];
+        let (from, to) = (self.pick(&all), self.pick(&all));
         let value = match below(&mut self.rng, 4) {
             // Powers of two are exact.
             0 if from == "float32" => format!("cast({to}, X[i] * 65536.0)"),

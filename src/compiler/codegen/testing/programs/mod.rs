@@ -122,7 +122,8 @@ pub fn program(kind: Kind, seed: u64) -> Program {
 }
 
 const NARROW: [&str; 4] = ["int8", "uint8", "int16", "uint16"];
-const ALL: [&str; 9] = ["float32", "float32", "float64", "int32", "float16", "bfloat16", "int8", "uint8", "int16"];
+const ALL: [&str; 10] =
+    ["float32", "float32", "float64", "int32", "float16", "bfloat16", "int8", "uint8", "int16", "int64"];
 
 fn is_float(dtype: &str) -> bool {
     dtype.contains("float")

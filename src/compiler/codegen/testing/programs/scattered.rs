@@ -6,7 +6,8 @@ use crate::codegen::testing::{Closeness, below};
 impl Generator {
     /// Elements at loaded or computed indices: clamped, under conditions, or behind checks that hold.
     pub(super) fn scattered(&mut self) -> Program {
-        let dtype = self.pick(&["float32", "float32", "int32", "float64", "uint8"]);
+        let dtype = self.pick(&["float32", "float32", "int32", "int64", "float64", "uint8"]);
+        let long = self.pick(&["int32", "int64"]);
         let (n, m, len) = (self.extent(5), self.extent(90), 1 + self.extent(70));
         let sj = self.pick(&["independent", "independent", "vector independent", ""]);
         let at = format!("i * {m} + j");
@@ -27,7 +28,7 @@ impl Generator {
             2 => format!("if_then_else({index} >= 0 && {index} < {len}, X[{index}], {zero})"),
             3 => {
                 let p = format!("I[{at}]");
-                format!("if_then_else(int32(0) <= {p} && {p} < int32({len}), X[cast(int64, {p})], {zero})")
+                format!("if_then_else({long}(0) <= {p} && {p} < {long}({len}), X[cast(int64, {p})], {zero})")
             }
             // Functions of the counter.
             _ => {
@@ -43,12 +44,12 @@ impl Generator {
         };
         // A check that always holds, but has to be evaluated.
         let check = match below(&mut self.rng, 3) {
-            0 => format!("check cast(int64, I[{at}]) < 1000000 || I[{at}] > int32(0) else out_of_bounds(X)"),
+            0 => format!("check cast(int64, I[{at}]) < 1000000 || I[{at}] > {long}(0) else out_of_bounds(X)"),
             _ => String::new(),
         };
         let (all, x) = (n * m, len + n);
         let text = format!(
-            "kernel @scattered(X: in {dtype}[{x}], I: in int32[{all}], F: in float32[{all}], Y: inout {dtype}[{all}]) {{
+            "kernel @scattered(X: in {dtype}[{x}], I: in {long}[{all}], F: in float32[{all}], Y: inout {dtype}[{all}]) {{
   for i in {n} independent {{ for j in {m} {sj} {{ {check} Y[{at}] = {value} }} }}
 }}
 "

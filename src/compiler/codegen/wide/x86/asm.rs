@@ -213,6 +213,11 @@ impl Asm {
         self.bytes.extend([0xC4, 0xE1, p1, opcode, 0xC0 | (dst << 3) | b]);
     }
 
+    /// `kunpckbw dst, high, low`.
+    pub(super) fn join_masks(&mut self, dst: u8, high: u8, low: u8) {
+        self.bytes.extend([0xC4, 0xE1, ((!high & 15) << 3) | 5, 0x4B, 0xC0 | (dst << 3) | low]);
+    }
+
     /// `kshiftrw dst, src, by`.
     pub(super) fn shift_mask(&mut self, dst: u8, src: u8, by: u8) {
         self.bytes.extend([0xC4, 0xE3, 0xF9, 0x30, 0xC0 | (dst << 3) | src, by]);

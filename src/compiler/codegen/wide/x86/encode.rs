@@ -84,7 +84,7 @@ struct Encoder<'a> {
 fn load_op(elem: Elem, width: Width) -> Opcode {
     match (width, elem) {
         (Width::Scalar, Elem::F32 | Elem::I32) => VMOVSS_LOAD,
-        (Width::Scalar, Elem::F64) | (Width::Half, _) => VMOVSD_LOAD,
+        (Width::Scalar, Elem::F64 | Elem::I64) | (Width::Half, _) => VMOVSD_LOAD,
         _ => VMOVUPS_LOAD,
     }
 }
@@ -93,7 +93,7 @@ fn load_op(elem: Elem, width: Width) -> Opcode {
 fn store_op(elem: Elem, width: Width) -> Opcode {
     match (width, elem) {
         (Width::Scalar, Elem::F32 | Elem::I32) => VMOVSS_STORE,
-        (Width::Scalar, Elem::F64) | (Width::Half, _) => VMOVSD_STORE,
+        (Width::Scalar, Elem::F64 | Elem::I64) | (Width::Half, _) => VMOVSD_STORE,
         _ => VMOVUPS_STORE,
     }
 }
@@ -170,6 +170,10 @@ impl Encoder<'_> {
                     Form::Vex => self.asm.vector(VGATHERDPS, length(width), acc, Some(mask), rm, None),
                 }
             }
+            // `kunpckbw` takes the upper half first.
+            Inst::JoinMasks { dst, low, high } => {
+                self.asm.join_masks(self.reg(dst), self.reg(high), self.reg(low));
+            }
             Inst::UpperMask { dst, a } => self.asm.shift_mask(self.reg(dst), self.reg(a), 8),
             Inst::Lanes { dst, bits, elem } => self.lanes(self.reg(dst), bits, elem),
             Inst::LoadAll { dst, mem, elem, width } => {
@@ -185,6 +189,7 @@ impl Encoder<'_> {
             Inst::LoadConst { dst, bits, elem } => {
                 self.broadcast(self.reg(dst), Rm::Constant(bits, elem), elem, self.whole);
             }
+            Inst::Unary { op: Op1::LongToFloat | Op1::FloatToLong, .. } if self.asm.form == Form::Vex => return None,
             Inst::Unary { op, dst, a, elem, width } => self.unary(op, dst, a, elem, width),
             Inst::Binary { op: o @ (Op2::EvenChunks | Op2::OddChunks), dst, a, b, width, .. } => {
                 // The selection of the result's chunks: two bits (one, for 256 bits) or four for each.
@@ -203,6 +208,13 @@ impl Encoder<'_> {
                     (_, Op2::And) => VPAND,
                     (_, Op2::Or) => VPOR,
                     (_, Op2::Xor) => VPXOR,
+                    (Elem::I64, Op2::ShiftLeft | Op2::ShiftRight | Op2::Div) => return None,
+                    (Elem::I64, Op2::Add) => VPADDQ,
+                    (Elem::I64, Op2::Sub) => VPSUBQ,
+                    (Elem::I64, Op2::Mul | Op2::Min | Op2::Max) if self.asm.form == Form::Vex => return None,
+                    (Elem::I64, Op2::Mul) => VPMULLQ,
+                    (Elem::I64, Op2::Min) => VPMINSQ,
+                    (Elem::I64, Op2::Max) => VPMAXSQ,
                     (_, Op2::ShiftLeft) => VPSLLVD,
                     (_, Op2::ShiftRight) => VPSRAVD,
                     (_, Op2::LowLanes) => VUNPCKL.of(elem, width),
@@ -283,7 +295,7 @@ impl Encoder<'_> {
             Inst::MaskNot { dst, a } => self.asm.mask(0x44, self.reg(dst), None, self.reg(a)),
             Inst::Select { dst, mask, then, otherwise, elem, width } => {
                 let (dst, otherwise, rm) = (self.reg(dst), Some(self.reg(otherwise)), Rm::Reg(self.reg(then)));
-                let (mask, is_double) = (self.reg(mask), elem == Elem::F64);
+                let (mask, is_double) = (self.reg(mask), elem.bytes() == 8);
                 if self.asm.form == Form::Evex {
                     let opcode = if is_double { VBLENDMPD } else { VBLENDMPS };
                     let mask = Mask { register: mask, zeroing: false };
@@ -324,7 +336,7 @@ impl Encoder<'_> {
 
     /// A load or a store of the lanes whose mask is set.
     fn masked_move(&mut self, reg: u8, mask: VReg, mem: Mem, elem: Elem, width: Width, is_store: bool) {
-        let (is_double, mask) = (elem == Elem::F64, self.reg(mask));
+        let (is_double, mask) = (elem.bytes() == 8, self.reg(mask));
         let rm = self.mem(mem, bytes(elem, width));
         match self.asm.form {
             Form::Evex => {
@@ -357,7 +369,7 @@ impl Encoder<'_> {
         } else {
             // One byte per lane, which is sign-extended.
             let bits = (0..8).filter(|i| bits >> i & 1 == 1).fold(0u64, |bytes, i| bytes | 0xff << (8 * i));
-            let opcode = if elem == Elem::F64 { VPMOVSXBQ } else { VPMOVSXBD };
+            let opcode = if elem.bytes() == 8 { VPMOVSXBQ } else { VPMOVSXBD };
             let rm = Rm::Constant(bits, Elem::F64);
             self.asm.vector(opcode, Length::L256, dst, None, rm, None);
         }
@@ -397,7 +409,8 @@ impl Encoder<'_> {
 
     /// A mask; lanes outside the vector are undefined.
     fn compare(&mut self, o: CmpOp, dst: u8, a: u8, b: u8, elem: Elem, length: Length) -> Option<()> {
-        if elem != Elem::I32 {
+        let is_long = elem == Elem::I64;
+        if !elem.is_int() {
             // Ordered and quiet predicates, except for `Ne`, which holds for NaN.
             let predicate = match o {
                 CmpOp::Eq => 0x00,
@@ -418,13 +431,13 @@ impl Encoder<'_> {
                 CmpOp::Ge => 5,
                 CmpOp::Gt => 6,
             };
-            let opcode = VPCMPD;
+            let opcode = if is_long { VPCMPQ } else { VPCMPD };
             self.asm.vector(opcode, length, dst, Some(a), Rm::Reg(b), Some(predicate));
         } else {
             let (opcode, a, b) = match o {
-                CmpOp::Eq => (VPCMPEQD, a, b),
-                CmpOp::Gt => (VPCMPGTD, a, b),
-                CmpOp::Lt => (VPCMPGTD, b, a),
+                CmpOp::Eq => (if is_long { VPCMPEQQ } else { VPCMPEQD }, a, b),
+                CmpOp::Gt => (if is_long { VPCMPGTQ } else { VPCMPGTD }, a, b),
+                CmpOp::Lt => (if is_long { VPCMPGTQ } else { VPCMPGTD }, b, a),
                 CmpOp::Ne | CmpOp::Le | CmpOp::Ge => return None,
             };
             self.asm.vector(opcode, length, dst, Some(a), Rm::Reg(b), None);
@@ -517,7 +530,7 @@ impl Encoder<'_> {
 
     fn broadcast(&mut self, dst: u8, rm: Rm<'_>, elem: Elem, length: Length) {
         match (elem, length) {
-            (Elem::F64, Length::L128) => {
+            (Elem::F64 | Elem::I64, Length::L128) => {
                 // movddup: there is no broadcast of two lanes.
                 let rm = match rm {
                     Rm::Mem(base, disp, _) => Rm::Mem(base, disp, 8),
@@ -525,13 +538,13 @@ impl Encoder<'_> {
                 };
                 self.asm.vector(VMOVDDUP, length, dst, None, rm, None);
             }
-            (Elem::F64, _) => self.asm.vector(VBROADCASTSD, length, dst, None, rm, None),
+            (Elem::F64 | Elem::I64, _) => self.asm.vector(VBROADCASTSD, length, dst, None, rm, None),
             _ => self.asm.vector(VBROADCASTSS, length, dst, None, rm, None),
         }
     }
 
     fn constant(&mut self, dst: u8, bits: u64, elem: Elem) {
-        let is_wide = elem == Elem::F64;
+        let is_wide = elem.bytes() == 8;
         if bits == 0 {
             return self.zero(dst);
         }
@@ -560,7 +573,7 @@ impl Encoder<'_> {
                 self.asm.vector(VSQRT.of(elem, width), length(width), dst, source, Rm::Reg(a), None);
             }
             Op1::Round(to) => {
-                let is_double = elem == Elem::F64;
+                let is_double = elem.bytes() == 8;
                 let opcode = if is_double { VROUNDPD } else { VROUNDPS };
                 self.asm.vector(opcode, length(width), dst, None, Rm::Reg(a), Some(to as u8));
             }
@@ -570,6 +583,9 @@ impl Encoder<'_> {
             Op1::Truncate => {
                 self.asm.vector(VCVTTPS2DQ, length(width), dst, None, Rm::Reg(a), None);
             }
+            Op1::Widen => self.asm.vector(VPMOVSXDQ, length(width), dst, None, Rm::Reg(a), None),
+            Op1::LongToFloat => self.asm.vector(VCVTQQ2PS, length(width), dst, None, Rm::Reg(a), None),
+            Op1::FloatToLong => self.asm.vector(VCVTTPS2QQ, length(width), dst, None, Rm::Reg(a), None),
             Op1::ToF16 => {
                 // The source is in the place of other instructions' destination.
                 let opcode = VCVTPS2PH;

@@ -533,6 +533,7 @@ fn comparisons_and_choices() {
                 let expected = match elem {
                     Elem::F32 => format!("vcmp{float}ps {d}, {a}, {b}"),
                     Elem::F64 => format!("vcmp{float}pd {d}, {a}, {b}"),
+                    Elem::I64 => unreachable!("they have a test of their own"),
                     Elem::I32 if evex => format!("vpcmp{int}d {d}, {a}, {b}"),
                     Elem::I32 => match op {
                         CmpOp::Eq => format!("vpcmpeqd {d}, {a}, {b}"),
@@ -565,6 +566,66 @@ fn comparisons_and_choices() {
             check(&regs, None, Inst::MaskBinary { op, dst: D, a: A, b: B }, &[format!("{name} {d}, {a}, {b}")]);
         }
         check(&regs, None, Inst::MaskNot { dst: D, a: A }, &[format!("knotw {d}, {a}")]);
+    }
+}
+
+#[test]
+fn long_integers() {
+    let elem = Elem::I64;
+    each_registers(|regs| {
+        let evex = regs.set.is_evex();
+        for &width in regs.set.widths().iter().filter(|&&w| w >= Width::X) {
+            let (d, a, b) = (regs.v(D, width), regs.v(A, width), regs.v(B, width));
+            let everywhere = [(Op2::Add, "vpaddq"), (Op2::Sub, "vpsubq")];
+            let evex_only = [(Op2::Mul, "vpmullq"), (Op2::Min, "vpminsq"), (Op2::Max, "vpmaxsq")];
+            for (op, name) in everywhere.into_iter().chain(evex_only.into_iter().filter(|_| evex)) {
+                let inst = Inst::Binary { op, dst: D, a: A, b: B, elem, width };
+                check(&regs, None, inst, &[format!("{name} {d}, {a}, {b}")]);
+            }
+            let half = match width {
+                Width::Z => regs.v(A, Width::Y),
+                _ => regs.v(A, Width::X),
+            };
+            let mut unary = vec![(Op1::Widen, format!("vpmovsxdq {d}, {half}"))];
+            if evex {
+                let half_of_result = if width == Width::Z { regs.v(D, Width::Y) } else { regs.v(D, Width::X) };
+                unary.push((Op1::FloatToLong, format!("vcvttps2qq {d}, {half}")));
+                unary.push((Op1::LongToFloat, format!("vcvtqq2ps {half_of_result}, {a}")));
+            }
+            for (op, expected) in unary {
+                check(&regs, None, Inst::Unary { op, dst: D, a: A, elem, width }, &[expected]);
+            }
+        }
+    });
+    each_masked(D, |regs| {
+        let width = regs.set.whole();
+        let (a, b) = (regs.v(A, width), regs.v(B, width));
+        let compare = |op| Inst::Compare { op, dst: D, a: A, b: B, elem, width };
+        if regs.set.is_evex() {
+            let d = regs.k(D);
+            for (op, name) in [(CmpOp::Eq, "eq"), (CmpOp::Ne, "neq"), (CmpOp::Lt, "lt"), (CmpOp::Ge, "nlt")] {
+                check(&regs, None, compare(op), &[format!("vpcmp{name}q {d}, {a}, {b}")]);
+            }
+        } else {
+            let d = regs.v(D, width);
+            check(&regs, None, compare(CmpOp::Eq), &[format!("vpcmpeqq {d}, {a}, {b}")]);
+            check(&regs, None, compare(CmpOp::Gt), &[format!("vpcmpgtq {d}, {a}, {b}")]);
+            check(&regs, None, compare(CmpOp::Lt), &[format!("vpcmpgtq {d}, {b}, {a}")]);
+        }
+    });
+    each_masked(A, |regs| {
+        let width = regs.set.whole();
+        let (d, then, otherwise) = (regs.v(D, width), regs.v(B, width), regs.v(C, width));
+        let expected = match regs.set.is_evex() {
+            true => format!("vblendmpd {d}{{{}}}, {otherwise}, {then}", regs.k(A)),
+            false => format!("vblendvpd {d}, {otherwise}, {then}, {}", regs.v(A, width)),
+        };
+        check(&regs, None, Inst::Select { dst: D, mask: A, then: B, otherwise: C, elem, width }, &[expected]);
+    });
+    for n in 0..512u16 {
+        let regs = Regs { set: Set::Evex, numbers: [n % 8, n / 8 % 8, n / 64, 0].map(|n| n as u8) };
+        let expected = format!("kunpckbw {}, {}, {}", regs.k(D), regs.k(B), regs.k(A));
+        check(&regs, None, Inst::JoinMasks { dst: D, low: A, high: B }, &[expected]);
     }
 }
 

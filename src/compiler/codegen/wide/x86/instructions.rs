@@ -28,6 +28,14 @@ instructions! {
     VPXOR              M0F    P66    0xEF;
     VPADDD             M0F    P66    0xFE;
     VPSUBD             M0F    P66    0xFA;
+    VPADDQ             M0F    P66    0xD4 w 1;
+    VPSUBQ             M0F    P66    0xFB w 1;
+    VPMULLQ            M0F38  P66    0x40 w 1;
+    VPMINSQ            M0F38  P66    0x39 w 1;
+    VPMAXSQ            M0F38  P66    0x3D w 1;
+    VPMOVSXDQ          M0F38  P66    0x25;
+    VCVTQQ2PS          M0F    None   0x5B w 1;
+    VCVTTPS2QQ         M0F    P66    0x7A;
     VPMULLD            M0F38  P66    0x40;
     VPMINSD            M0F38  P66    0x39;
     VPMAXSD            M0F38  P66    0x3D;
@@ -97,6 +105,9 @@ instructions! {
     VROUNDPD           M0F3A  P66    0x09 w 1;
     /// Comparisons of integers into a mask register, with EVEX.
     VPCMPD             M0F3A  P66    0x1F;
+    VPCMPQ             M0F3A  P66    0x1F w 1;
+    VPCMPEQQ           M0F38  P66    0x29;
+    VPCMPGTQ           M0F38  P66    0x37;
     VPCMPEQD           M0F    P66    0x76;
     VPCMPGTD           M0F    P66    0x66;
 }
