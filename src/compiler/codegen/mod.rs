@@ -37,7 +37,8 @@
 //! *Narrow types* are computed in 32 bits: region code loads elements of 8 and 16 bits as lanes of `int32` or `float32`, and
 //! stores the low bits or the rounded value. Operands that a nest reads often are converted once, in a copy before it
 //! (`opt/preconvert`), so a product of bfloat16 matrices runs at the speed of float32. Sums of products of bytes take four at a
-//! time (`opt/dot`): one instruction with VNNI, a few without. The result never depends on the instruction set.
+//! time (`opt/dot`): one instruction with VNNI, a few without. The instruction multiplies unsigned by signed bytes; of two factors of
+//! the same sign, one is shifted by 128 where it is packed, or in registers. The result never depends on the instruction set.
 //!
 //! *Divisions.* Unless floats are strict, divisors that many elements share become reciprocals (`opt/reciprocal`). Integers of up
 //! to 32 bits are divided by constants with a multiplication and a shift (`opt/divide`).

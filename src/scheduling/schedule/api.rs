@@ -150,6 +150,11 @@ impl Schedule {
         self.run_one("CacheRead", vec![block.into(), index.into(), scope.into(), Arg::List(Vec::new())])
     }
 
+    /// `reindex(block, ("read", read_buffer_index))`.
+    pub fn reindex_read(&mut self, block: Rv, index: i64) -> One {
+        self.run_one("ReIndex", vec![block.into(), Arg::List(vec!["read".into(), index.into()])])
+    }
+
     /// `transform_layout(block, buffer, map)` for the buffer that a block reads or writes at this position.
     pub fn transform_layout(&mut self, block: Rv, (access, index): (&str, i64), map: Lambda) -> Done {
         let buffer = Arg::List(vec![access.into(), index.into()]);

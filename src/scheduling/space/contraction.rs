@@ -89,4 +89,10 @@ impl Contraction {
             .map(|a| self.axes[a].extent)
             .fold(1, i64::saturating_mul)
     }
+
+    /// Whether neighbouring results read some of the same elements of an input, in different iterations of the reduction.
+    pub(crate) fn overlaps(&self, input: &Input) -> bool {
+        let dims = |kind| self.of_kind(kind).filter(|&a| self.axes[a].extent > 1).filter_map(|a| input.access.dims[a]);
+        dims(IterKind::Reduce).any(|r| dims(IterKind::Spatial).any(|s| s == r))
+    }
 }

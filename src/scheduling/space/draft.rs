@@ -11,6 +11,19 @@ pub struct Draft {
     pub sch: Schedule,
     /// The blocks that were tiled.
     pub tiled: Vec<Tiled>,
+    /// The operands whose windows were copied side by side.
+    pub unfolded: Vec<Unfolded>,
+}
+
+/// A copy of windows, one column for each result.
+#[derive(Clone, Copy, Debug)]
+pub struct Unfolded {
+    /// The block that reads the copy.
+    pub block: Rv,
+    /// The block that makes it. Its last two loops are over the steps of the reduction and over results.
+    pub copy: Rv,
+    /// Number of results of a row, if there are several rows.
+    pub row: Option<i64>,
 }
 
 /// The notes of a tiling rule about a block.
@@ -40,7 +53,7 @@ impl Tiled {
 impl Draft {
     /// A schedule without notes.
     pub fn new(sch: Schedule) -> Draft {
-        Draft { sch, tiled: Vec::new() }
+        Draft { sch, tiled: Vec::new(), unfolded: Vec::new() }
     }
 
     /// The notes about a block.
@@ -56,7 +69,8 @@ impl Draft {
         self,
         f: impl FnOnce(Schedule) -> Result<Vec<Schedule>, ScheduleError>,
     ) -> Result<Vec<Draft>, ScheduleError> {
-        let tiled = self.tiled;
-        Ok(f(self.sch)?.into_iter().map(|sch| Draft { sch, tiled: tiled.clone() }).collect())
+        let (tiled, unfolded) = (self.tiled, self.unfolded);
+        let noted = |sch| Draft { sch, tiled: tiled.clone(), unfolded: unfolded.clone() };
+        Ok(f(self.sch)?.into_iter().map(noted).collect())
     }
 }

@@ -230,8 +230,58 @@ impl Simplifier {
     fn canonical(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
         match arena.expr(e) {
             Expr::Int(_) | Expr::Var(_) => e,
-            _ => recombined(arena, Affine::of(arena, e)).to_expr(arena),
+            _ => self.recombined(arena, Affine::of(arena, e)).to_expr(arena),
         }
+    }
+
+    /// Recombines quotients and remainders: `x // 3 * 3 + x % 3` is `x`, and `x % 9 // 3 * 3 + x % 3` is `x % 9`.
+    fn recombined(&mut self, arena: &Arena, mut sum: Affine) -> Affine {
+        while let Some((rest, quotient, c, whole, x)) = self.digits(arena, &sum) {
+            sum.add_term(rest, c.wrapping_neg());
+            sum.add_term(quotient, whole.wrapping_neg());
+            let x = Affine::of(arena, x);
+            for (atom, k) in x.terms {
+                sum.add_term(atom, k.wrapping_mul(c));
+            }
+            sum.constant = sum.constant.wrapping_add(x.constant.wrapping_mul(c));
+        }
+        sum
+    }
+
+    /// A remainder and a quotient that are the digits of one number, with their coefficients and the number.
+    fn digits(&mut self, arena: &Arena, sum: &Affine) -> Option<(ExprId, ExprId, i64, i64, ExprId)> {
+        for &(rest, c) in &sum.terms {
+            let Expr::Binary(BinOp::FloorMod, x, divisor) = arena.expr(rest) else { continue };
+            let Some(d) = arena.as_int(divisor).filter(|&d| d > 0) else { continue };
+            let Some(whole) = c.checked_mul(d) else { continue };
+            for &(quotient, k) in &sum.terms {
+                let Expr::Binary(BinOp::FloorDiv, number, by) = arena.expr(quotient) else { continue };
+                if k == whole && by == divisor && self.has_rest(arena, number, x, d) {
+                    return Some((rest, quotient, c, whole, number));
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether `a % d` is `x % d`: they are equal up to multiples of `d`, or `a` is the remainder of such a number by a
+    /// multiple of `d`.
+    fn has_rest(&mut self, arena: &Arena, a: ExprId, x: ExprId, d: i64) -> bool {
+        if a == x {
+            return true;
+        }
+        if let Expr::Binary(BinOp::FloorMod, y, m) = arena.expr(a)
+            && arena.as_int(m).is_some_and(|m| m > 0 && m % d == 0)
+            && self.has_rest(arena, y, x, d)
+        {
+            return true;
+        }
+        // If a value may wrap, its terms do not determine the remainder.
+        let difference = Affine::of(arena, a).minus(&Affine::of(arena, x));
+        difference.constant % d == 0
+            && difference.terms.iter().all(|t| t.1 % d == 0)
+            && self.ranges.get(arena, a).is_some()
+            && self.ranges.get(arena, x).is_some()
     }
 
     /// Splits `a = d * quotient + rest`, where no coefficient of the rest is a multiple of `d`.
@@ -322,33 +372,6 @@ impl Simplifier {
         let rest = rest.to_expr(arena);
         Some(arena.binary(BinOp::FloorMod, rest, b))
     }
-}
-
-/// Recombines quotients and remainders: `x // 3 * 3 + x % 3` is `x`.
-fn recombined(arena: &Arena, mut sum: Affine) -> Affine {
-    let rest_of = |&(atom, c): &(ExprId, i64)| match arena.expr(atom) {
-        Expr::Binary(BinOp::FloorMod, x, d) => Some((atom, c, x, d)),
-        _ => None,
-    };
-    let rests: Vec<_> = sum.terms.iter().filter_map(rest_of).collect();
-    for (rest, c, x, divisor) in rests {
-        let Some(whole) = arena.as_int(divisor).and_then(|d| c.checked_mul(d)).filter(|_| sum.coefficient(rest) == c)
-        else {
-            continue;
-        };
-        let is_quotient =
-            |&(atom, k): &(ExprId, i64)| k == whole && arena.expr(atom) == Expr::Binary(BinOp::FloorDiv, x, divisor);
-        if let Some(&(quotient, _)) = sum.terms.iter().find(|t| is_quotient(t)) {
-            sum.add_term(rest, c.wrapping_neg());
-            sum.add_term(quotient, whole.wrapping_neg());
-            let x = Affine::of(arena, x);
-            for (atom, k) in x.terms {
-                sum.add_term(atom, k.wrapping_mul(c));
-            }
-            sum.constant = sum.constant.wrapping_add(x.constant.wrapping_mul(c));
-        }
-    }
-    sum
 }
 
 /// Whether `e` consists of variables and constants only, so that it can be computed anywhere.

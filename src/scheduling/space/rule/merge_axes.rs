@@ -73,11 +73,17 @@ impl Rule for MergeAxes {
     }
 
     fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
-        let Some((index, id)) = live_block(&draft.sch, block) else { return Ok(vec![draft]) };
-        let Some(plan) = Plan::of(draft.sch.func(index), id) else { return Ok(vec![draft]) };
-        let mut merged = draft.clone();
         // What a primitive refuses stays as it is.
-        Ok(vec![if plan.carry_out(&mut merged.sch, block).is_ok() { merged } else { draft }])
+        Ok(vec![MergeAxes::merged(draft.clone(), block).unwrap_or(draft)])
+    }
+}
+
+impl MergeAxes {
+    /// The draft with the axes of a block merged; `None` if there are none to merge, or a primitive refuses.
+    pub(super) fn merged(mut draft: Draft, block: Rv) -> Option<Draft> {
+        let (index, id) = live_block(&draft.sch, block)?;
+        let plan = Plan::of(draft.sch.func(index), id)?;
+        plan.carry_out(&mut draft.sch, block).is_ok().then_some(draft)
     }
 }
 
@@ -287,7 +293,7 @@ impl<'a> Axes<'a> {
 }
 
 /// The position along several axes as along one: `(i * b + j) * c + k` for extents `a`, `b`, `c`.
-fn merged(axes: &[usize], extents: &[i64]) -> LambdaExpr {
+pub(super) fn merged(axes: &[usize], extents: &[i64]) -> LambdaExpr {
     let binary = |op, a, b| LambdaExpr::Binary(op, Box::new(a), Box::new(b));
     let first = LambdaExpr::Param(axes[0]);
     axes.iter().zip(extents).skip(1).fold(first, |outer, (&axis, &extent)| {

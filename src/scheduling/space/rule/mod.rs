@@ -21,6 +21,7 @@ pub(crate) mod register_tiles;
 pub(crate) mod row_blocks;
 pub(crate) mod transpose_tiles;
 pub(crate) mod tuple_lanes;
+pub(crate) mod unfold_windows;
 
 /// A rule maps a schedule and a block to schedules: the unchanged one if it does not fire, otherwise one or several
 /// changed ones.
@@ -48,6 +49,7 @@ pub(crate) fn auto(machine: Core, variant: usize) -> Vec<Box<dyn Rule>> {
         Box::new(inline_constant_scalars::InlineConstantScalars),
         Box::new(auto_inline::AutoInline::auto()),
         Box::new(merge_axes::MergeAxes),
+        Box::new(unfold_windows::UnfoldWindows),
         Box::new(register_tiles::RegisterTiles { machine, variant }),
         Box::new(dot_tiles::DotTiles { machine, variant }),
         Box::new(tuple_lanes::TupleLanes { machine }),

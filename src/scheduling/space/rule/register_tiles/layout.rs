@@ -2,8 +2,9 @@
 
 use super::super::super::analysis::{is_spatial, live_block};
 use super::super::super::contraction::Input;
+use super::super::super::draft::Unfolded;
 use super::TilingPlan;
-use super::view::QUAD;
+use super::view::{QUAD, walked};
 use crate::ir::BinOp;
 use crate::ir::preparation::PREPARATION;
 use crate::schedule::Schedule;
@@ -53,30 +54,87 @@ impl TilingPlan<'_> {
         sch.lay_out_written(self.block, n, moved_last(n, dim))
     }
 
-    /// Copies an operand with contiguous columns (or quads of columns), panel by panel where it is used.
+    /// Copies an operand with contiguous columns (or quads of columns), panel by panel where it is used; as a whole if
+    /// panels overlap, or columns walk through several dimensions.
     pub(super) fn lay_out(&self, sch: &mut Schedule, input: &Input, place: Option<Rv>) -> Result<(), ScheduleError> {
-        let copy = sch.cache_read(self.block, input.read as i64, "global")?;
-        if let Some(place) = place {
-            sch.compute_at(copy, place, false)?;
-        }
+        let (c, column) = (self.contraction, self.view.column);
         let access = &input.access;
-        let dim = access.dims[self.view.column].unwrap_or_default();
+        let dim = access.dims[column].unwrap_or_default();
+        let walked = walked(c, input, column).unwrap_or(dim..=dim);
+        let at_once = self.view.quads.is_some() && (walked.start() < walked.end() || c.overlaps(input));
+        let copy = sch.cache_read(self.block, input.read as i64, "global")?;
+        if let Some(place) = place.filter(|_| !at_once) {
+            // Each dimension keeps its loop where they are rearranged.
+            sch.compute_at(copy, place, self.view.quads.is_some())?;
+        }
+        match self.view.quads {
+            Some(k) => self.group(sch, copy, input, k, &walked.collect::<Vec<_>>()).map(drop),
+            None => sch.lay_out_written(copy, access.n_dims(), moved_last(access.n_dims(), dim)),
+        }
+    }
+
+    /// Copies an operand that does not move with the columns before all other work, with groups of four steps of the
+    /// reduction together; once, if it is constant.
+    pub(super) fn lay_out_rows(&self, sch: &mut Schedule, input: &Input, k: usize) -> Result<(), ScheduleError> {
+        let copy = sch.cache_read(self.block, input.read as i64, "global")?;
+        if input.is_constant {
+            sch.annotate(copy, PREPARATION, true)?;
+        }
+        let after = (input.access.dims[k].unwrap_or_default() + 1..input.access.n_dims()).collect::<Vec<_>>();
+        self.group(sch, copy, input, k, &after).map(drop)
+    }
+
+    /// Lays out a copy of windows, which is written row by row.
+    pub(super) fn lay_out_unfolded(
+        &self,
+        sch: &mut Schedule,
+        input: &Input,
+        unfolded: Unfolded,
+    ) -> Result<(), ScheduleError> {
+        let dim = input.access.dims[self.view.column].unwrap_or_default();
         let Some(k) = self.view.quads else {
-            return sch.lay_out_written(copy, access.n_dims(), moved_last(access.n_dims(), dim));
+            return sch.lay_out_written(unfolded.copy, input.access.n_dims(), moved_last(input.access.n_dims(), dim));
         };
-        let k_dim = access.dims[k].unwrap_or_default();
+        let loops = self.group(sch, unfolded.copy, input, k, &[dim])?;
+        if let (Some(row), [.., columns, quad]) = (unfolded.row, &loops[..]) {
+            let rows = sch.split(*columns, vec![Arg::None, row.into()])?;
+            sch.reorder(&[rows[0], rows[1], *quad])?;
+        }
+        Ok(())
+    }
+
+    /// Lays out what a copy writes in groups of four along the axis `k`, in the order: other dimensions, groups, `inner`
+    /// dimensions, steps of a group. It is written in this order; the loops are returned.
+    fn group(
+        &self,
+        sch: &mut Schedule,
+        copy: Rv,
+        input: &Input,
+        k: usize,
+        inner: &[usize],
+    ) -> Result<Vec<Rv>, ScheduleError> {
+        let n_dims = input.access.n_dims();
+        let k_dim = input.access.dims[k].unwrap_or_default();
         let part =
             |op: BinOp| LambdaExpr::Binary(op, Box::new(LambdaExpr::Param(k_dim)), Box::new(LambdaExpr::Int(QUAD)));
-        let others: Vec<usize> = (0..access.n_dims()).filter(|&d| d != k_dim && d != dim).collect();
+        let others: Vec<usize> = (0..n_dims).filter(|d| *d != k_dim && !inner.contains(d)).collect();
         let mut results: Vec<LambdaExpr> = others.iter().map(|&d| LambdaExpr::Param(d)).collect();
-        results.extend([part(BinOp::FloorDiv), LambdaExpr::Param(dim), part(BinOp::FloorMod)]);
-        sch.lay_out_written(copy, access.n_dims(), results)?;
-        // Iterate in the order in which elements are written.
+        results.push(part(BinOp::FloorDiv));
+        results.extend(inner.iter().map(|&d| LambdaExpr::Param(d)));
+        results.push(part(BinOp::FloorMod));
+        sch.lay_out_written(copy, n_dims, results)?;
         let loops = sch.get_loops(copy)?;
-        let Some(own) = loops.len().checked_sub(access.n_dims()).map(|first| &loops[first..]) else { return Ok(()) };
+        let Some(own) = loops.len().checked_sub(n_dims).map(|first| &loops[first..]) else { return Ok(loops) };
         let parts = sch.split(own[k_dim], vec![Arg::None, QUAD.into()])?;
-        let order: Vec<Rv> = others.iter().map(|&d| own[d]).chain([parts[0], own[dim], parts[1]]).collect();
-        sch.reorder(&order)
+        let order: Vec<Rv> = others
+            .iter()
+            .map(|&d| own[d])
+            .chain([parts[0]])
+            .chain(inner.iter().map(|&d| own[d]))
+            .chain([parts[1]])
+            .collect();
+        sch.reorder(&order)?;
+        Ok(order)
     }
 }
 

@@ -49,8 +49,9 @@
 //!   The candidate numbers of columns then divide the loop. If those would make worse tiles, a constant operand is
 //!   treated like any other.
 //! * *Products of bytes* that are accumulated as 32-bit integers are taken in groups of four, innermost; an operand
-//!   whose groups are not contiguous is always packed. A constant one whose columns no tiles divide is prepared as one
-//!   panel.
+//!   whose groups are not contiguous is always packed: panel by panel, or as a whole before all other work if it is the
+//!   operand of rows, if panels share elements, or if columns run over several dimensions. A constant one is prepared; if
+//!   no tiles divide its columns, as one panel.
 //! * *Seeds*: the pairs of rows and columns with the fewest estimated cycles (from multiply-adds, loads and remainders)
 //!   that fit the vector registers, for a window together with the rows that it reads; and the longest pieces whose
 //!   panel fits the first-level cache, or a quarter of the second.
@@ -214,7 +215,9 @@ struct Parts {
 
 impl TilingPlan<'_> {
     fn tile(&self, draft: &mut Draft) -> Result<(), ScheduleError> {
-        let (c, view, sch) = (self.contraction, self.view, &mut draft.sch);
+        let (c, view) = (self.contraction, self.view);
+        let unfolded = draft.unfolded.iter().find(|u| u.block == self.block).copied();
+        let sch = &mut draft.sch;
         let parts = self.split(sch)?;
         self.arrange(sch, &parts)?;
         let place = parts.slab.or(parts.panels);
@@ -222,7 +225,13 @@ impl TilingPlan<'_> {
             if self.is_prepared(i) {
                 self.prepare(sch, input, parts.width.filter(|_| self.prepares == Prepared::Panels))?;
             } else if view.relayout.contains(&i) {
-                self.lay_out(sch, input, place)?;
+                match view.quads.filter(|_| input.access.strides[view.column] == 0) {
+                    Some(k) => self.lay_out_rows(sch, input, k)?,
+                    None => match unfolded.filter(|u| makes(sch, u.copy, self.block, input.read)) {
+                        Some(unfolded) => self.lay_out_unfolded(sch, input, unfolded)?,
+                        None => self.lay_out(sch, input, place)?,
+                    },
+                }
             }
         }
         let innermost_rest = view.rest.last().map(|&a| parts.loops[a]);
@@ -243,7 +252,8 @@ impl TilingPlan<'_> {
             // A copy of a piece keeps dimensions apart that the columns walk through as one.
             let in_one_dim =
                 input.access.dims[view.column].is_some_and(|d| input.access.shape[d] >= c.axes[view.column].extent);
-            input.access.strides[view.column] == 1 && in_one_dim && input.is_point && !self.is_prepared(i)
+            let is_laid_out = self.is_prepared(i) || (view.quads.is_some() && view.relayout.contains(&i));
+            input.access.strides[view.column] == 1 && in_one_dim && input.is_point && !is_laid_out
         };
         let (packable, seldom): (Vec<_>, Vec<_>) =
             c.inputs.iter().enumerate().filter(as_columns).map(|(_, i)| i).partition(|i| c.reuse(i) >= PACKING_REUSE);
@@ -281,7 +291,10 @@ impl TilingPlan<'_> {
                 (blocks, row_tiles) = (Some(parts[0]), Some(parts[1]));
             }
         }
-        let (longest, lengths) = pieces(c);
+        let (longest, mut lengths) = pieces(c);
+        if view.quads == Some(longest) {
+            lengths.retain(|n| n % QUAD == 0);
+        }
         let (mut slab, mut quad) = (None, None);
         if self.in_pieces {
             let choice = self.piece_choice(&lengths, columns[column_choice]);
@@ -357,19 +370,24 @@ impl TilingPlan<'_> {
     /// must be contiguous in any case.
     fn can_prepare_whole(&self) -> bool {
         let plan = TilingPlan { prepares: Prepared::Whole, ..*self };
-        self.view.quads.is_some() && self.view.relayout.iter().all(|&i| plan.is_prepared(i))
+        let is_row = |i: usize| self.contraction.inputs[i].access.strides[self.view.column] == 0;
+        let columns = || self.view.relayout.iter().filter(|&&i| !is_row(i));
+        self.view.quads.is_some() && columns().next().is_some() && columns().all(|&i| plan.is_prepared(i))
     }
 
     /// Whether laying out operands in every call pays off.
     fn is_worth_relayout(&self) -> bool {
         let c = self.contraction;
-        self.view.relayout.iter().all(|&i| c.reuse(&c.inputs[i]) >= RELAYOUT_REUSE)
+        let is_row = |i: usize| c.inputs[i].access.strides[self.view.column] == 0;
+        let once = |i: usize| is_row(i) && c.inputs[i].is_constant;
+        self.view.relayout.iter().all(|&i| once(i) || c.reuse(&c.inputs[i]) >= RELAYOUT_REUSE)
     }
 
     /// Whether the panels of this input are prepared: it is constant, and read as vectors (perhaps after a new layout).
     fn is_prepared(&self, i: usize) -> bool {
         let input = &self.contraction.inputs[i];
-        let as_vectors = self.view.relayout.contains(&i) || input.access.strides[self.view.column] == 1;
+        let stride = input.access.strides[self.view.column];
+        let as_vectors = stride == 1 || (stride != 0 && self.view.relayout.contains(&i));
         self.prepares != Prepared::No && input.is_constant && input.is_point && as_vectors
     }
 
@@ -392,6 +410,14 @@ impl TilingPlan<'_> {
         let bytes = |n: i64| n * others * columns * (c.dtype.bytes() as i64);
         lengths.iter().rposition(|&n| bytes(n) <= room).unwrap_or_default()
     }
+}
+
+/// Whether a copy writes what a block reads at a position.
+fn makes(sch: &Schedule, copy: Rv, block: Rv, read: usize) -> bool {
+    let (Some((index, copy)), Some((_, block))) = (live_block(sch, copy), live_block(sch, block)) else { return false };
+    let func = sch.func(index);
+    let written = func.block(copy).writes.first().map(|w| w.buffer);
+    func.block(block).reads.get(read).is_some_and(|r| Some(r.buffer) == written)
 }
 
 /// Splits a loop into pieces of a sampled length. Returns the outer loop (`None` if there is only one piece), the inner

@@ -5,6 +5,7 @@ use super::super::super::tile_sizes::reduction_choices;
 use crate::ir::IterKind;
 use crate::machine::Core;
 use std::cmp::Reverse;
+use std::ops::RangeInclusive;
 
 /// Minimum number of results per element for which packing an operand pays.
 pub(super) const RELAYOUT_REUSE: i64 = 16;
@@ -50,7 +51,11 @@ pub(super) fn steps(c: &Contraction) -> i64 {
 pub(super) fn views(c: &Contraction, machine: &Core) -> Vec<View> {
     let lanes = machine.lanes(c.dtype);
     let candidates = c.of_kind(IterKind::Spatial).filter(|&a| c.axes[a].extent > 1);
-    let possible: Vec<View> = candidates.filter_map(|a| view(c, a)).collect();
+    let mut possible: Vec<View> = candidates.filter_map(|a| view(c, a)).collect();
+    if possible.iter().any(|v| v.quads.is_some()) {
+        // Products of bytes one at a time take several times as long.
+        possible.retain(|v| v.quads.is_some());
+    }
     let natural = possible.iter().find(|v| !v.relayout_output);
     let full = |v: &View| c.axes[v.column].extent % lanes == 0;
     let other = possible
@@ -64,9 +69,9 @@ pub(super) fn views(c: &Contraction, machine: &Core) -> Vec<View> {
 fn view(c: &Contraction, column: usize) -> Option<View> {
     let stride = |i: &Input, a: usize| i.access.strides[a];
     let movable = |i: &Input| i.is_point && (i.is_constant || c.reuse(i) >= RELAYOUT_REUSE);
-    let quads = quads(c, column);
+    let quads = quads(c, column, &movable);
     let as_needed = |i: &Input| match quads {
-        Some(k) => stride(i, column) == 0 || (stride(i, column), stride(i, k)) == (QUAD, 1),
+        Some(k) => stride(i, k) == 1 && matches!(stride(i, column), 0 | QUAD),
         None => matches!(stride(i, column), 0 | 1),
     };
     let relayout: Vec<usize> = (0..c.inputs.len()).filter(|&i| !as_needed(&c.inputs[i])).collect();
@@ -106,21 +111,38 @@ fn window(c: &Contraction, column: usize) -> Option<(usize, usize)> {
 }
 
 /// The reduction axis that is suitable for byte dot products: operands are bytes; those that do not move with the
-/// columns have groups of four contiguous, and the others have, or can be laid out so.
-fn quads(c: &Contraction, column: usize) -> Option<usize> {
+/// columns have groups of four contiguous, and the others have, or can be laid out so. If there is none, an axis for which
+/// all operands can be laid out.
+fn quads(c: &Contraction, column: usize, movable: &dyn Fn(&Input) -> bool) -> Option<usize> {
     let bytes = c.dtype.is_integer() && c.dtype.bytes() == QUAD as usize;
     if !bytes || c.inputs.iter().any(|i| i.access.element_bytes != 1 || !i.is_integer) {
         return None;
     }
-    c.of_kind(IterKind::Reduce).filter(|&k| c.axes[k].extent % QUAD == 0).find(|&k| {
-        c.inputs.iter().all(|i| {
-            let (of_column, of_k) = (i.access.strides[column], i.access.strides[k]);
-            let dims = (i.access.dims[column], i.access.dims[k]);
-            match of_column {
-                0 => of_k == 1,
-                QUAD if of_k == 1 => true,
-                _ => dims.0.is_some() && dims.1.is_some() && dims.0 != dims.1,
-            }
-        })
-    })
+    let fits = |i: &Input, k: usize, moves_rows: bool| {
+        let is_one = |i: &Input| walked(c, i, k).is_some_and(|dims| dims.start() == dims.end());
+        let movable = |i: &Input| is_one(i) && movable(i);
+        let (of_column, of_k) = (i.access.strides[column], i.access.strides[k]);
+        match of_column {
+            0 => of_k == 1 || (moves_rows && i.access.dims[k].is_some() && movable(i)),
+            QUAD if of_k == 1 => true,
+            _ if !movable(i) => false,
+            _ => i.access.dims[k].is_some_and(|k| walked(c, i, column).is_some_and(|walked| !walked.contains(&k))),
+        }
+    };
+    let mut axes = [false, true].into_iter().flat_map(|moves_rows| {
+        c.of_kind(IterKind::Reduce).filter(|&k| c.axes[k].extent % QUAD == 0).map(move |k| (k, moves_rows))
+    });
+    axes.find(|&(k, moves_rows)| c.inputs.iter().all(|i| fits(i, k, moves_rows))).map(|(k, _)| k)
+}
+
+/// The dimensions of an operand that an axis walks through: several if it was merged from axes that lie next to each other.
+pub(super) fn walked(c: &Contraction, input: &Input, axis: usize) -> Option<RangeInclusive<usize>> {
+    let last = input.access.dims[axis]?;
+    let mut first = last;
+    let mut extent = input.access.shape[last];
+    while extent < c.axes[axis].extent && first > 0 {
+        first -= 1;
+        extent = extent.saturating_mul(input.access.shape[first]);
+    }
+    Some(first..=last)
 }

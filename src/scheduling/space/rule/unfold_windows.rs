@@ -1,0 +1,194 @@
+//! # `unfold_windows`
+//!
+//! *When*: a sum of byte products over windows of an operand, whose weights are contiguous along the whole window and
+//! not constant, such as a convolution with channels first. *What*: one sketch is unchanged, and one copies the windows
+//! side by side (`reindex`), so that the convolution is a product of matrices: the reduction is one axis, and so are rows
+//! and columns. *Why*: groups of four steps of the reduction are then contiguous in the weights as they are, and columns
+//! fill vectors however short the rows of an image are.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(X: T.Buffer((4, 10, 10), "int8"), W: T.Buffer((32, 4, 3, 3), "int8"), Y: T.Buffer((32, 8, 8), "int32")):
+//!     for o, h, w, c, r, s in T.grid(32, 8, 8, 4, 3, 3):
+//!         with T.sblock("Y"):
+//!             vo, vh, vw, vc, vr, vs = T.axis.remap("SSSRRR", [o, h, w, c, r, s])
+//!             with T.init():
+//!                 Y[vo, vh, vw] = 0
+//!             Y[vo, vh, vw] = Y[vo, vh, vw] + T.Cast("int32", X[vc, vh + vr, vw + vs]) * T.Cast("int32", W[vo, vc, vr, vs])
+//!
+//! # becomes (candidate: 1)
+//!
+//! @T.prim_func
+//! def after(X: T.Buffer((4, 10, 10), "int8"), W: T.Buffer((32, 4, 3, 3), "int8"), Y: T.Buffer((32, 8, 8), "int32")):
+//!     X_reindex = T.sblock_alloc_buffer((36, 64), "int8")
+//!     for ax0, ax1 in T.grid(36, 64):
+//!         with T.sblock("X_reindex_reindex"):
+//!             v0, v1 = T.axis.remap("SS", [ax0, ax1])
+//!             X_reindex[v0, v1] = X[v0 // 9, v1 // 8 + v0 % 9 // 3, v1 % 8 + v0 % 3]
+//!     for ax0, ax1, ax2 in T.grid(32, 64, 36):
+//!         with T.sblock("Y"):
+//!             v0, v1, v2 = T.axis.remap("SSR", [ax0, ax1, ax2])
+//!             with T.init():
+//!                 Y[v0, v1 // 8, v1 % 8] = 0
+//!             Y[v0, v1 // 8, v1 % 8] = Y[v0, v1 // 8, v1 % 8] + T.Cast("int32", X_reindex[v2, v1]) * T.Cast("int32", W[v0, v2 // 9, v2 % 9 // 3, v2 % 3])
+//! ```
+//!
+//! # Implementation
+//!
+//! Makes a convolution a product of matrices, by a copy of the windows.
+//!
+//! *When*: a contraction of bytes with a window, whose other operand is contiguous along all reduction axes together.
+//! *What*: one schedule is unchanged; in the other one, `reindex` copies the operand at each result and step of the
+//! reduction, and axes are merged as by `merge_axes`. `register_tiles` lays the copy out. *Why*: weights would have to be
+//! laid out anew in each call, which takes long where they are large and the image is small.
+//!
+//! ```text
+//! for o, h, w, c, r, s: Y[o, h, w] += X[c, h + r, w + s] * W[o, c, r, s]
+//! # becomes
+//! for k, p: U[k, p] = X[k // 9, p // 8 + k % 9 // 3, p % 8 + k % 3]
+//! for o, p, k: Y[o, p] += U[k, p] * W[o, k]
+//! ```
+
+use super::super::analysis::live_block;
+use super::super::contraction::Contraction;
+use super::super::draft::{Draft, Unfolded};
+use super::Rule;
+use super::merge_axes::{MergeAxes, merged};
+use crate::ir::IterKind;
+use crate::schedule::arg::{Lambda, LambdaExpr, Rv};
+use crate::schedule::error::ScheduleError;
+
+pub(crate) struct UnfoldWindows;
+
+/// Number of products that one lane of a byte dot product accumulates.
+const QUAD: i64 = 4;
+/// Minimum number of results for each element of the copy.
+const REUSE: i64 = 16;
+/// Maximum size of the copy in bytes: a few times a second-level cache.
+const MAX_COPY: i64 = 4 << 20;
+
+impl Rule for UnfoldWindows {
+    fn name(&self) -> &'static str {
+        "unfold_windows"
+    }
+
+    fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
+        let Some((index, id)) = live_block(&draft.sch, block) else { return Ok(vec![draft]) };
+        let Some(windows) = Contraction::of(draft.sch.func(index), id).and_then(|c| Windows::of(&c)) else {
+            return Ok(vec![draft]);
+        };
+        // What a primitive refuses is not offered.
+        let unfolded = windows.unfold(&draft, block).ok().flatten();
+        Ok([draft].into_iter().chain(unfolded).collect())
+    }
+}
+
+/// What is unfolded, in axes of the block.
+struct Windows {
+    /// Position of the operand with the windows among the block's reads.
+    read: usize,
+    /// The axes that move with the operand, in order; they are the dimensions of its copy.
+    axes: Vec<usize>,
+    extents: Vec<i64>,
+    /// Positions in `axes` of the axes of the reduction, and of the innermost ones of the result.
+    reduction: Vec<usize>,
+    pixels: Vec<usize>,
+}
+
+impl Windows {
+    fn of(c: &Contraction) -> Option<Windows> {
+        let [a, b] = &c.inputs[..] else { return None };
+        let of_bytes = c.inputs.iter().all(|i| i.access.element_bytes == 1 && i.is_integer && i.is_point);
+        if !of_bytes || !c.dtype.is_integer() || c.dtype.bytes() != QUAD as usize {
+            return None;
+        }
+        [(a, b), (b, a)].into_iter().find_map(|(x, weights)| {
+            let long = |kind| c.of_kind(kind).filter(|&i| c.axes[i].extent > 1);
+            // The weights are contiguous along the reduction, in order, and results that move with them do not move with
+            // the windows.
+            let mut steps = 1;
+            for i in long(IterKind::Reduce).collect::<Vec<_>>().into_iter().rev() {
+                if weights.access.strides[i] != steps || x.access.strides[i] == 0 {
+                    return None;
+                }
+                steps *= c.axes[i].extent;
+            }
+            let moves = |i: usize| x.access.strides[i] != 0;
+            if weights.is_constant
+                || steps % QUAD != 0
+                || c.reuse(x) < REUSE
+                || long(IterKind::Spatial).any(|i| moves(i) == (weights.access.strides[i] != 0))
+            {
+                return None;
+            }
+            // The innermost axes of the result, contiguous and together.
+            let mut pixels = Vec::new();
+            let mut size = 1;
+            for i in long(IterKind::Spatial).collect::<Vec<_>>().into_iter().rev() {
+                if !moves(i) || c.output.strides[i] != size {
+                    break;
+                }
+                pixels.push(i);
+                size *= c.axes[i].extent;
+            }
+            pixels.reverse();
+            let all = long(IterKind::Spatial).filter(|&i| moves(i)).map(|i| c.axes[i].extent).product::<i64>();
+            let is_small = all.saturating_mul(steps) <= MAX_COPY;
+            if pixels.is_empty() || !is_small || !(c.overlaps(x) || pixels.len() > 1) {
+                return None;
+            }
+            // `reindex` has a dimension for each axis that the simplified indices use.
+            let dims = &x.access.dims;
+            let adds_nothing = |i: usize| {
+                let with_another = || (0..c.axes.len()).any(|other| other != i && dims[other] == dims[i]);
+                c.axes[i].extent == 1 && with_another()
+            };
+            let axes: Vec<usize> = (0..c.axes.len()).filter(|&i| dims[i].is_some() && !adds_nothing(i)).collect();
+            let extents = axes.iter().map(|&i| c.axes[i].extent).collect();
+            let positions = |of: Vec<usize>| of.iter().filter_map(|i| axes.iter().position(|a| a == i)).collect();
+            let reduction: Vec<usize> = positions(c.of_kind(IterKind::Reduce).collect());
+            let pixels = positions(pixels);
+            Some(Windows { read: x.read, axes, extents, reduction, pixels })
+        })
+    }
+
+    /// The changed schedule; `None` if axes cannot be merged.
+    fn unfold(&self, draft: &Draft, block: Rv) -> Result<Option<Draft>, ScheduleError> {
+        let mut new = draft.clone();
+        let sch = &mut new.sch;
+        let copy = sch.reindex_read(block, self.read as i64)?;
+        let n = self.axes.len();
+        if sch.get_loops(copy)?.len() != n {
+            return Ok(None);
+        }
+        let is_other = |&d: &usize| !self.reduction.contains(&d) && !self.pixels.contains(&d);
+        let others: Vec<usize> = (0..n).filter(is_other).collect();
+        let order: Vec<usize> = [&others[..], &self.reduction, &self.pixels].concat();
+        sch.lay_out_written(copy, n, order.iter().map(|&d| LambdaExpr::Param(d)).collect())?;
+        let Some(mut new) = MergeAxes::merged(new, block) else { return Ok(None) };
+        let sch = &mut new.sch;
+        // The copy in the new order, and then its iterations: the other dimensions, the reduction, the pixels.
+        let flat = |others: Vec<usize>, reduction: &[usize], pixels: &[usize]| {
+            let part = |dims: &[usize], of: &[usize]| {
+                let extents: Vec<i64> = of.iter().map(|&d| self.extents[d]).collect();
+                merged(dims, &extents)
+            };
+            let mut results: Vec<LambdaExpr> = others.into_iter().map(LambdaExpr::Param).collect();
+            if !reduction.is_empty() {
+                results.push(part(reduction, &self.reduction));
+            }
+            results.push(part(pixels, &self.pixels));
+            results
+        };
+        let (first, second) = (others.len(), others.len() + self.reduction.len());
+        let places: Vec<usize> = (0..n).collect();
+        let results = flat(places[..first].to_vec(), &places[first..second], &places[second..]);
+        sch.lay_out_written(copy, n, results)?;
+        let params = (0..n).map(|i| format!("i{i}").as_str().into()).collect();
+        let results = flat(others, &self.reduction, &self.pixels);
+        sch.transform_block_layout(copy, Lambda { params, results, scalar: false, ranges: false })?;
+        let row = self.pixels.last().filter(|_| self.pixels.len() > 1).map(|&d| self.extents[d]);
+        new.unfolded.push(Unfolded { block, copy, row });
+        Ok(Some(new))
+    }
+}
