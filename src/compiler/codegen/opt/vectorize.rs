@@ -24,9 +24,9 @@
 //! ```
 
 use super::arg_reduce;
+use super::constant_lanes::is_tabular;
 use super::functions::pressure;
 use super::machine::Machine;
-use super::tabulate::is_tabular;
 use super::walk::replace_loops;
 use super::widen::{Widener, is_masked};
 use crate::codegen::facts::{loads, neutral};

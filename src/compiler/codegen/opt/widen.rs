@@ -1,6 +1,6 @@
 //! Widens the expressions and statements of one iteration to several lanes.
 
-use super::tabulate;
+use super::constant_lanes;
 use crate::codegen::facts::{can_fail, fails, is_speculable};
 use crate::codegen::wide::is_scatterable;
 use crate::ir::expr::FxBuild;
@@ -207,7 +207,7 @@ impl Widener {
             return None;
         }
         if let Some(first) = self.first
-            && let Some(constants) = tabulate::lanes(arena, e, self.var, first, lanes)
+            && let Some(constants) = constant_lanes::lanes(arena, e, self.var, first, lanes)
         {
             return Some(constants);
         }
@@ -225,10 +225,10 @@ impl Widener {
                     Some(first) => {
                         let at = |lane| first + i64::from(lane);
                         let indices: SmallVec<[ExprId; 16]> =
-                            (0..lanes).map(|lane| tabulate::at(arena, index, self.var, at(lane))).collect();
+                            (0..lanes).map(|lane| constant_lanes::at(arena, index, self.var, at(lane))).collect();
                         let indices: SmallVec<[ExprId; 16]> =
                             indices.into_iter().map(|index| self.uniform(arena, index)).collect();
-                        tabulate::elements(arena, buffer, arena.dtype(e), &indices)?
+                        constant_lanes::elements(arena, buffer, arena.dtype(e), &indices)?
                     }
                     None if is_near(arena, index, self.var) => self.pack(arena, e)?,
                     None if self.gathers && is_scatterable(arena.dtype(e)) => {
