@@ -15,6 +15,11 @@
 //! An uneven split is divided where its predicate changes, into a nest of whole tiles and a remainder
 //! (`opt/partition`).
 //!
+//! *Windows.* The windows of pooling overlap: what several results need is combined once (`opt/overlap`). Those of a convolution
+//! of single channels share rows of the image, which a tile uses in the order of memory, so that each is loaded, or assembled from
+//! strided elements, once (`opt/row_order`). The windows of adaptive pooling differ, and are written out (`opt/specialize`). The
+//! counts that averages are divided by are the same for all channels: their reciprocals are computed once (`opt/tabulate`).
+//!
 //! *Vectors of any length.* Region code loads and stores an incomplete last register under a mask (a mask register with
 //! EVEX, lanes of all ones with VEX), so that an extent without good divisors keeps whole register tiles. Elements with
 //! a stride of up to four, or shared by several lanes, are selected from contiguous vectors by permutations
@@ -25,7 +30,7 @@
 //! *Padding.* A condition that all lanes share becomes a mask of all lanes or none (`wide/guard`): memory outside a
 //! buffer is not accessed. Padding along a vector has a condition for each lane that holds for the first lanes or for
 //! the last ones (`wide/window`): its mask is a constant after unrolling, or the result of comparing a counter with the
-//! lane numbers.
+//! lane numbers. Elements with a stride are padded likewise (`wide/strided`).
 //!
 //! *Functions of scalars* are expanded into operations that vectors have (`opt/functions`, which lists their errors).
 //!

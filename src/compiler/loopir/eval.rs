@@ -205,8 +205,15 @@ impl Machine<'_> {
                 (0..c.len()).map(|i| if int_of(c[i]) != 0 { t[i] } else { o[i] }).collect()
             }
             Expr::IfThenElse(c, t, o) if arena.lanes(c) > 1 => {
+                let (holds, mut lanes) = (self.expr(c)?, self.expr(o)?);
+                if let Expr::Pack(list) = arena.expr(t) {
+                    for (i, &item) in arena.list(list).iter().enumerate().filter(|(i, _)| int_of(holds[*i]) != 0) {
+                        lanes[i] = self.expr(item)?[0];
+                    }
+                    return Ok(lanes);
+                }
                 let Expr::Load(buffer, index) = arena.expr(t) else { return Err(Stopped::Undefined) };
-                let (holds, index, mut lanes) = (self.expr(c)?, self.expr(index)?, self.expr(o)?);
+                let index = self.expr(index)?;
                 let at = |lane: usize| match index.len() {
                     1 => int_of(index[0]).wrapping_add(lane as i64),
                     _ => int_of(index[lane]),

@@ -53,8 +53,8 @@ pub enum Expr {
     /// A selection that evaluates both values; the condition is `bool` with the same number of lanes.
     Select(ExprId, ExprId, ExprId),
     /// A selection that evaluates one value; the condition is a scalar, the values may be vectors. If the condition has
-    /// one lane per value, the first value is a load that reads only the lanes where it holds, and all lanes of the
-    /// second are evaluated.
+    /// one lane per value, the first value is a load, or a pack, of which only the lanes where it holds are read, and all
+    /// lanes of the second are evaluated.
     IfThenElse(ExprId, ExprId, ExprId),
     /// Consecutive elements of a buffer, one per lane of the type, from a linear element index on; or the elements whose
     /// indices are the lanes of a vector of `int64`, or of `int32`.

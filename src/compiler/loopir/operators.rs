@@ -260,7 +260,8 @@ impl Arena {
     }
 
     /// A selection by a scalar condition that evaluates only one value; or, with one condition per lane, between a
-    /// masked load and another value. (If the first value is not a load, the latter is a [`select`](Self::select).)
+    /// masked load, or a pack of which the lanes that are chosen are evaluated, and another value. (If the first value is
+    /// neither, or reads no memory, the latter is a [`select`](Self::select).)
     pub fn if_then_else(&mut self, condition: ExprId, then: ExprId, otherwise: ExprId) -> ExprId {
         let ty = self.ty(then);
         assert_eq!(self.dtype(condition), DType::Bool, "a condition must be a boolean");
@@ -274,8 +275,11 @@ impl Arena {
             Some(0) => otherwise,
             Some(_) => then,
             None if then == otherwise => then,
-            None if self.lanes(condition) > 1 && !matches!(self.expr(then), Expr::Load(..)) => {
-                assert!(!reads_memory(self, then), "what lanes choose is a load or reads nothing");
+            None if self.lanes(condition) > 1
+                && !matches!(self.expr(then), Expr::Load(..))
+                && !(matches!(self.expr(then), Expr::Pack(_)) && reads_memory(self, then)) =>
+            {
+                assert!(!reads_memory(self, then), "what lanes choose is a load, a pack, or reads nothing");
                 self.select(condition, then, otherwise)
             }
             None => self.intern(Expr::IfThenElse(condition, then, otherwise), ty),

@@ -16,9 +16,24 @@ pub(crate) struct TileShape {
     pub reduction: i64,
     /// Elements per vector.
     pub lanes: i64,
-    /// Extent of the reduction loop along which a window slides over the rows, if there is one: a loaded row then
-    /// serves up to this many iterations.
-    pub window: Option<i64>,
+    /// The window that slides over the rows, if there is one.
+    pub window: Option<Window>,
+}
+
+/// A reduction loop along which a window slides over the rows: a loaded row serves several iterations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Window {
+    /// Extent of the loop.
+    pub extent: i64,
+    /// Iterations of the loop from one row to the next.
+    pub step: i64,
+}
+
+impl Window {
+    /// Number of rows that are loaded for `rows` rows of results.
+    fn loaded(&self, rows: i64) -> i64 {
+        (rows - 1) * self.step + self.extent
+    }
 }
 
 /// Candidate numbers of rows; larger ones leave no registers for a second vector.
@@ -34,7 +49,7 @@ const HALF: f64 = 0.6;
 /// Relative cost of loads that mostly cross a cache line.
 const UNALIGNED: f64 = 1.5;
 /// Maximum number of multiply-adds of rows that the code generator unrolls.
-const WRITTEN_OUT: i64 = 64;
+const WRITTEN_OUT: i64 = 125;
 /// Slowdown of tiles that do not divide a loop, besides the smaller tile at the end: more code, and bounds checks.
 const UNEVEN: f64 = 1.03;
 
@@ -78,7 +93,7 @@ impl TileShape {
         let cost = if columns * 2 <= self.lanes { HALF } else { vectors as f64 };
         let window = self.window.filter(|&window| self.is_written_out(machine, rows, vectors, window));
         let loads = match (window, self.window) {
-            (Some(window), _) => (rows + window - 1) as f64 * cost / window as f64 * UNALIGNED + 1.0,
+            (Some(window), _) => window.loaded(rows) as f64 * cost / window.extent as f64 * UNALIGNED + 1.0,
             (None, Some(_)) => rows as f64 * cost * UNALIGNED + 1.0,
             (None, None) => rows as f64 + cost,
         };
@@ -92,8 +107,8 @@ impl TileShape {
 
     /// Whether loaded rows of a sliding window serve several steps of the reduction: this needs the whole window
     /// unrolled, and registers for the rows besides the results.
-    fn is_written_out(&self, machine: &Core, rows: i64, vectors: i64, window: i64) -> bool {
-        let loaded = (rows + window - 1) * vectors;
+    fn is_written_out(&self, machine: &Core, rows: i64, vectors: i64, window: Window) -> bool {
+        let loaded = window.loaded(rows) * vectors;
         rows * self.reduction <= WRITTEN_OUT && rows * vectors + loaded + 2 <= machine.vectors.registers as i64
     }
 
@@ -151,7 +166,8 @@ mod tests {
 
     #[test]
     fn rows_under_a_window_fit_the_registers_with_the_results() {
-        let shape = TileShape { rows: 56, columns: 56, reduction: 9, lanes: 16, window: Some(3) };
+        let shape =
+            TileShape { rows: 56, columns: 56, reduction: 9, lanes: 16, window: Some(Window { extent: 3, step: 1 }) };
         let (rows, columns) = best(shape);
         let vectors = (columns + 15) / 16;
         assert!(rows * vectors + (rows + 2) * vectors <= 32 && rows * vectors >= 8, "{rows} x {columns}");

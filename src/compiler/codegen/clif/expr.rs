@@ -212,6 +212,12 @@ impl Emitter<'_, '_> {
         {
             return self.load_lanes(c, buffer, index, o);
         }
+        if let Expr::Pack(list) = arena.expr(t)
+            && arena.lanes(c) > 1
+        {
+            let items = arena.list(list).to_vec();
+            return self.pack_lanes(c, &items, o);
+        }
         let ty = arena.ty(t);
         let condition = self.expr(c).single();
         let (yes, no, after) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
@@ -261,6 +267,29 @@ impl Emitter<'_, '_> {
                 }
                 (None, None) => unreachable!("an index is a scalar or a vector"),
             };
+            self.b.ins().jump(after, &[BlockArg::Value(element)]);
+            self.b.seal_block(after);
+            self.b.switch_to_block(after);
+            lanes.push(result);
+        }
+        self.pack(ty, &lanes)
+    }
+
+    /// The lanes of a pack where a condition holds, and another value for the rest.
+    fn pack_lanes(&mut self, c: ExprId, items: &[ExprId], o: ExprId) -> Val {
+        let (holds, otherwise) = (self.expr(c), self.expr(o));
+        let ty = self.kernel.arena.ty(o);
+        let mut lanes = Vec::new();
+        for (lane, &item) in (0..).zip(items) {
+            let (condition, other) = (self.lane(&holds, lane), self.lane(&otherwise, lane));
+            let (yes, after) = (self.b.create_block(), self.b.create_block());
+            let result = self.b.append_block_param(after, self.b.func.dfg.value_type(other));
+            self.b.ins().brif(condition, yes, &[], after, &[BlockArg::Value(other)]);
+            self.b.seal_block(yes);
+            self.b.switch_to_block(yes);
+            let scope = self.open();
+            let element = self.expr(item).single();
+            self.close(scope);
             self.b.ins().jump(after, &[BlockArg::Value(element)]);
             self.b.seal_block(after);
             self.b.switch_to_block(after);

@@ -26,16 +26,20 @@ mod merge_stores;
 mod multiversion;
 mod narrow_indices;
 mod nest;
+mod overlap;
 mod partition;
 mod preconvert;
 mod promote;
 mod reciprocal;
 mod reroll;
+mod row_order;
 mod share_out;
 mod simplify;
+mod specialize;
 mod speculate;
 mod stagger;
 mod strip_mine;
+mod tabulate;
 mod transpose;
 mod unroll;
 mod vectorize;
@@ -85,6 +89,7 @@ const STRIP_MINE: &str = "strip_mine";
 const PIPELINE: &[Pass] = &[
     // Canonical form: affine accesses, loops without conditions.
     Pass { name: "simplify", run: Plain(|k, _| simplify::simplify(k)) },
+    Pass { name: "specialize", run: Simplified(specialize::specialize) },
     Pass { name: "in_place", run: Simplified(|k, _| in_place::in_place(k)) },
     Pass { name: "delinearize", run: Simplified(|k, _| delinearize::delinearize(k)) },
     Pass { name: "partition", run: Simplified(|k, m| partition::partition(k, m, Cuts::Order)) },
@@ -100,6 +105,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "partition_first", run: Simplified(|k, m| partition::partition(k, m, Cuts::All)) },
     Pass { name: "speculate", run: Simplified(speculate::speculate) },
     Pass { name: "share_out", run: Simplified(|k, _| share_out::share_out(k)) },
+    Pass { name: "tabulate", run: Simplified(tabulate::tabulate) },
     Pass { name: "reciprocal", run: Plain(reciprocal::reciprocal) },
     Pass { name: "divide", run: Plain(divide::divide) },
     Pass { name: "coalesce", run: Simplified(coalesce::coalesce) },
@@ -113,6 +119,8 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "promote", run: Plain(promote::promote) },
     Pass { name: "unroll_around_registers", run: Plain(unroll::unroll_around_registers) },
     Pass { name: "simplify_iterations", run: Plain(|k, _| simplify::simplify(k)) },
+    Pass { name: "overlap", run: Plain(overlap::overlap) },
+    Pass { name: "row_order", run: Plain(row_order::row_order) },
     Pass { name: "fuse", run: Plain(fuse::fuse) },
     Pass { name: "forward", run: Plain(|k, _| forward::forward(k)) },
     Pass { name: "hoist", run: Plain(hoist::hoist) },

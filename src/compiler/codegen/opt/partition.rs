@@ -17,7 +17,7 @@
 use super::machine::Machine;
 use super::nest::conjuncts;
 use super::walk::replace_loops;
-use super::widen::is_masked;
+use super::widen::{is_masked, is_near};
 use crate::codegen::facts::{is_speculable, reads_state};
 use crate::ir::CmpOp;
 use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand, mentions_var};
@@ -271,7 +271,8 @@ fn note_masks(arena: &Arena, e: ExprId, lanes: &[VarId], all: bool, masked: &mut
     let Expr::IfThenElse(c, t, o) = arena.expr(e) else { return };
     let Expr::Load(_, index) = arena.expr(t) else { return };
     let index = Affine::of(arena, index);
-    let Some(&lane) = lanes.iter().find(|&&v| index.coefficient_of(arena, v) == 1) else { return };
+    let stride = |v: VarId| Some(index.coefficient_of(arena, v)).filter(|&n| n == 1 || is_near(arena.dtype(t), n));
+    let Some((lane, stride)) = lanes.iter().find_map(|&v| Some((v, stride(v)?))) else { return };
     if !is_masked(arena.dtype(t)) || !is_speculable(arena, o) {
         return;
     }
@@ -280,7 +281,7 @@ fn note_masks(arena: &Arena, e: ExprId, lanes: &[VarId], all: bool, masked: &mut
         if is_comparison(arena, c) {
             let difference = Affine::of(arena, a).minus(&Affine::of(arena, b));
             let step = difference.coefficient_of(arena, lane).abs();
-            if step == 1 || all && step == 0 {
+            if step == stride || all && step == 0 {
                 masked.push(c);
             }
         }

@@ -14,7 +14,11 @@ use super::machine::Machine;
 use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand, mentions_var};
 use crate::loopir::{Arena, Body, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, Storage, Ty};
 
-/// Maximum number of operations after unrolling a loop annotated `Unroll`; more than any register tile has.
+/// Maximum number of operations after unrolling a loop annotated `Unroll`: the rows of a register tile for each place of a
+/// window.
+const MAX_WRITTEN_OUT: i64 = 1200;
+
+/// Maximum number of operations after unrolling a loop around registers; more than any register tile has.
 const MAX_OPERATIONS: i64 = 400;
 
 /// Maximum number of operations after unrolling a loop because of a hint.
@@ -53,7 +57,7 @@ fn body(kernel: &mut Kernel, old: Body, how: &Unroll<'_>, hint: u32) -> (Body, S
     for i in 0..old.len() {
         let s = kernel.stmts.list(old)[i];
         let stmt = kernel.stmts.get(s);
-        for_each_operand(stmt, |e| size.operations += operations(&kernel.arena, e));
+        for_each_operand(stmt, |e| size.operations += operations(&kernel.arena, e, how.machine));
         match stmt {
             Stmt::For(l) => {
                 let hint = if l.hints.unroll > 0 { l.hints.unroll } else { hint };
@@ -81,16 +85,20 @@ fn body(kernel: &mut Kernel, old: Body, how: &Unroll<'_>, hint: u32) -> (Body, S
 }
 
 /// Number of operations of an expression; those of indices are folded into addresses.
-fn operations(arena: &Arena, e: ExprId) -> i64 {
+fn operations(arena: &Arena, e: ExprId, machine: &Machine) -> i64 {
     let mut n = 1;
+    if matches!(arena.expr(e), Expr::Pack(_)) && machine.vectors.has_regions() {
+        // Assembled from contiguous vectors.
+        return 2;
+    }
     if let Expr::IfThenElse(c, t, o) = arena.expr(e)
         && arena.lanes(c) > 1
     {
         // A masked load, whose mask is shared.
-        return 1 + operations(arena, t) + operations(arena, o);
+        return 1 + operations(arena, t, machine) + operations(arena, o, machine);
     }
     if !matches!(arena.expr(e), Expr::Load(..)) && arena.ty(e) != Ty::INDEX {
-        arena.for_each_child(e, |c| n += operations(arena, c));
+        arena.for_each_child(e, |c| n += operations(arena, c, machine));
     }
     n
 }
@@ -108,7 +116,7 @@ fn for_loop(
     let size = Size { statements: inner.statements.saturating_mul(n), operations: inner.operations.saturating_mul(n) };
     let wanted = match l.kind {
         _ if how.has_registers => size.operations <= MAX_OPERATIONS && reads_tile(kernel, &l, how.machine),
-        LoopKind::Unroll => size.operations <= MAX_OPERATIONS,
+        LoopKind::Unroll => size.operations <= MAX_WRITTEN_OUT,
         LoopKind::Serial => size.statements <= hint as i64 && size.operations <= MAX_HINTED,
         LoopKind::Parallel | LoopKind::Vector => false,
     };

@@ -7,6 +7,7 @@ use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, CmpOp, DType, Intrinsic};
 use crate::loopir::rewrite::{ExprMap, Substitution, for_each_expr, mentions_var, reads_memory};
 use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, For, Kernel, LoopKind, Stmt, StmtId, Ty, VarId};
+use crate::machine::register_tile::MOST_APART;
 use hashbrown::HashSet;
 use smallvec::SmallVec;
 
@@ -230,7 +231,7 @@ impl Widener {
                             indices.into_iter().map(|index| self.uniform(arena, index)).collect();
                         constant_lanes::elements(arena, buffer, arena.dtype(e), &indices)?
                     }
-                    None if is_near(arena, index, self.var) => self.pack(arena, e)?,
+                    None if is_periodic(arena, index, self.var) => self.pack(arena, e)?,
                     None if self.gathers && is_scatterable(arena.dtype(e)) => {
                         let index = self.wide(arena, index)?;
                         arena.gather(buffer, index, arena.dtype(e))
@@ -355,23 +356,23 @@ impl Widener {
         Some(arena.ramp(first, stride, self.lanes))
     }
 
-    /// Whether a selection by `c` is padding: contiguous elements where comparisons of indices hold, otherwise a value
-    /// without loads. Region code turns such comparisons into masks if the difference of their sides changes by at most
-    /// one from lane to lane.
+    /// Whether a selection by `c` is padding: contiguous or near elements where comparisons of indices hold, otherwise a
+    /// value without loads. Region code turns such comparisons into masks if the difference of their sides changes from
+    /// lane to lane as the index does, or not at all.
     fn is_padded(&self, arena: &Arena, c: ExprId, t: ExprId, o: ExprId) -> bool {
         let Expr::Load(_, index) = arena.expr(t) else { return false };
+        let stride = self.stride(arena, index).filter(|&n| n == 1 || is_near(arena.dtype(t), n));
         is_masked(arena.dtype(t))
-            && self.stride(arena, index) == Some(1)
             && is_speculable(arena, o)
-            && self.is_window(arena, c)
+            && stride.is_some_and(|stride| self.is_window(arena, c, stride))
     }
 
-    fn is_window(&self, arena: &Arena, c: ExprId) -> bool {
+    fn is_window(&self, arena: &Arena, c: ExprId, stride: i64) -> bool {
         match arena.expr(c) {
-            Expr::Binary(BinOp::And, a, b) => self.is_window(arena, a) && self.is_window(arena, b),
+            Expr::Binary(BinOp::And, a, b) => self.is_window(arena, a, stride) && self.is_window(arena, b, stride),
             Expr::Compare(CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge, a, b) => {
                 let steps = || Some(self.stride(arena, a)?.checked_sub(self.stride(arena, b)?)?.abs());
-                arena.ty(a) == Ty::INDEX && !reads_memory(arena, c) && steps().is_some_and(|n| n <= 1)
+                arena.ty(a) == Ty::INDEX && !reads_memory(arena, c) && steps().is_some_and(|n| n == 0 || n == stride)
             }
             _ => false,
         }
@@ -399,8 +400,14 @@ impl Widener {
 }
 
 /// Whether an index has a constant stride, or repeats with an offset: then elements are taken from few registers.
-fn is_near(arena: &Arena, index: ExprId, var: VarId) -> bool {
+fn is_periodic(arena: &Arena, index: ExprId, var: VarId) -> bool {
     Affine::of(arena, index).stride(arena, var).is_some() || super::vectorize::period(arena, index, var).is_some()
+}
+
+/// Whether a vector of elements of this type that are `stride` apart may be padded: region code assembles the lanes that
+/// exist.
+pub(super) fn is_near(dtype: DType, stride: i64) -> bool {
+    dtype.bytes() == 4 && (2..=MOST_APART).contains(&stride)
 }
 
 /// Whether lanes of this type support masked loads and stores.

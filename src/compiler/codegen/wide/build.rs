@@ -510,6 +510,7 @@ impl Builder<'_> {
         let is_kept = match self.kernel.arena.expr(e) {
             Expr::Local(_) | Expr::Var(_) => false,
             Expr::Load(..) => self.features.shares,
+            Expr::Pack(_) if is_gather(&self.kernel.arena, e) => self.features.shares,
             Expr::IfThenElse(c, ..) if self.kernel.arena.lanes(c) > 1 => self.features.shares,
             _ => true,
         };

@@ -24,12 +24,12 @@ pub(super) const MOST_READ: i64 = 4;
 /// A vector of elements at constant offsets.
 #[derive(Debug)]
 pub(super) struct Gather {
-    buffer: BufferId,
+    pub buffer: BufferId,
     dtype: DType,
     /// The part of the indices that is not constant.
-    base: ExprId,
+    pub base: ExprId,
     /// The constant offset of each lane.
-    offsets: SmallVec<[i64; 16]>,
+    pub offsets: SmallVec<[i64; 16]>,
 }
 
 /// Elements that the statements of a body read unconditionally: from the first offset to the last.
@@ -77,8 +77,15 @@ fn is_dense(offsets: &[i64]) -> bool {
     last.checked_sub(*first).is_some_and(|span| span / MOST_READ < lanes)
 }
 
+/// The difference of the offsets of neighbouring lanes, if it is the same everywhere.
+pub(super) fn regular_stride(arena: &Arena, e: ExprId) -> Option<i64> {
+    let (_, _, offsets) = offsets(arena, e)?;
+    let stride = offsets.get(1)?.checked_sub(offsets[0])?;
+    offsets.windows(2).all(|pair| pair[1].checked_sub(pair[0]) == Some(stride)).then_some(stride)
+}
+
 impl Gather {
-    fn of(arena: &mut Arena, e: ExprId) -> Option<Gather> {
+    pub(super) fn of(arena: &mut Arena, e: ExprId) -> Option<Gather> {
         let (buffer, mut base, offsets) = offsets(arena, e)?;
         if !is_dense(&offsets) {
             return None;
@@ -87,7 +94,7 @@ impl Gather {
         Some(Gather { buffer, dtype: arena.dtype(e), base: base.to_expr(arena), offsets })
     }
 
-    fn span(&self) -> Span {
+    pub(super) fn span(&self) -> Span {
         let first = self.offsets.iter().copied().min().unwrap_or(0);
         let last = self.offsets.iter().copied().max().unwrap_or(0);
         Span { buffer: self.buffer, base: self.base, first, last }
@@ -233,7 +240,7 @@ impl Builder<'_> {
     }
 
     /// Loads contiguous elements.
-    fn chunk(&mut self, gather: &Gather, start: i64, lanes: i64) -> Option<VReg> {
+    pub(super) fn chunk(&mut self, gather: &Gather, start: i64, lanes: i64) -> Option<VReg> {
         let arena = &mut self.kernel.arena;
         let index = arena.add_const(gather.base, start);
         let index = Affine::of(arena, index).to_expr(arena);
@@ -245,15 +252,15 @@ impl Builder<'_> {
 }
 
 /// The starts of the registers that cover a span.
-struct Starts {
+pub(super) struct Starts {
     first: i64,
     last: i64,
     /// Elements of each register.
-    lanes: i64,
+    pub lanes: i64,
 }
 
 /// The registers of a span. The last one ends with the span, and may overlap the previous one.
-fn starts(span: &Span, gather: &Gather, lanes: i64) -> Starts {
+pub(super) fn starts(span: &Span, gather: &Gather, lanes: i64) -> Starts {
     let n = span.last - span.first + 1;
     let lanes = match n {
         _ if n >= lanes => lanes,
@@ -266,7 +273,7 @@ fn starts(span: &Span, gather: &Gather, lanes: i64) -> Starts {
 
 impl Starts {
     /// The start of the register that contains an element.
-    fn of(&self, offset: i64) -> Option<i64> {
+    pub(super) fn of(&self, offset: i64) -> Option<i64> {
         let inside = offset.checked_sub(self.first)?;
         Some((self.first + inside / self.lanes * self.lanes).min(self.last))
     }

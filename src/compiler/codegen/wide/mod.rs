@@ -30,6 +30,7 @@ mod prefetch;
 mod reload;
 mod scattered;
 mod shuffle;
+mod strided;
 mod target;
 mod transpose;
 mod window;

@@ -80,8 +80,8 @@ impl Builder<'_> {
             let old = some.map_or(old, |(_, others)| others[i]);
             let loaded = match width {
                 Width::Z => self.two_halves(at, mask, indices[i], old, lanes)?,
-                Width::Half => self.part(at, mask, indices[i], old, Width::X),
-                _ => self.part(at, mask, indices[i], old, width),
+                Width::Half => self.gathered_part(at, mask, indices[i], old, Width::X),
+                _ => self.gathered_part(at, mask, indices[i], old, width),
             };
             out.push(loaded);
         }
@@ -90,21 +90,21 @@ impl Builder<'_> {
 
     /// Loads the lower and the upper half of a register.
     fn two_halves(&mut self, at: Mem, mask: VReg, indices: VReg, old: VReg, lanes: usize) -> Option<VReg> {
-        let low = self.part(at, mask, indices, old, Width::Y);
+        let low = self.gathered_part(at, mask, indices, old, Width::Y);
         if lanes <= 8 {
             return Some(low);
         }
         let halves = self.unary(Op1::UpperHalf, &[indices, old], Elem::I32, Width::Z);
         let upper_mask = self.fresh_mask();
         self.push(Inst::UpperMask { dst: upper_mask, a: mask });
-        let high = self.part(at, upper_mask, halves[0], halves[1], Width::Y);
+        let high = self.gathered_part(at, upper_mask, halves[0], halves[1], Width::Y);
         let both: SmallVec<[u32; 16]> = (0..8).chain(16..24).collect();
         let table = self.table(both);
         self.push(Inst::Permute2 { acc: low, indices: table, b: high, width: Width::Z });
         Some(low)
     }
 
-    fn part(&mut self, mem: Mem, mask: VReg, indices: VReg, old: VReg, width: Width) -> VReg {
+    fn gathered_part(&mut self, mem: Mem, mask: VReg, indices: VReg, old: VReg, width: Width) -> VReg {
         let acc = self.fresh();
         self.push(Inst::Move { dst: acc, src: old });
         // The instruction clears the mask.

@@ -12,6 +12,7 @@ use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, VReg, Width};
 use super::guard::{is_condition, negative_where};
 use super::narrow::is_narrow;
+use super::strided::stride_of;
 use crate::codegen::facts::fails;
 use crate::ir::{BinOp, CmpOp};
 use crate::loopir::rewrite::{for_each_expr, reads_memory};
@@ -20,7 +21,7 @@ use smallvec::SmallVec;
 
 /// The lanes of a register where a condition holds.
 #[derive(Clone, Copy, Debug)]
-enum Window {
+pub(super) enum Window {
     /// The bits of the lanes.
     Known(u16),
     /// A mask register.
@@ -28,18 +29,18 @@ enum Window {
 }
 
 /// The window of each register of a vector.
-type Windows = SmallVec<[Window; 4]>;
+pub(super) type Windows = SmallVec<[Window; 4]>;
 
 /// Whether the expression selects lane by lane between loads and a value that reads no memory, by comparisons of
 /// indices.
 pub(super) fn is_windowed(arena: &Arena, e: ExprId) -> bool {
     let Expr::IfThenElse(c, t, o) = arena.expr(e) else { return false };
-    matches!(arena.expr(t), Expr::Load(_, index) if arena.lanes(index) == 1)
-        && !is_narrow(arena.dtype(t))
-        && Elem::of(arena.dtype(t)).is_some()
-        && !reads_memory(arena, o)
-        && !fails(arena, o)
-        && is_window(arena, c)
+    let stride = match arena.expr(t) {
+        Expr::Load(_, index) if arena.lanes(index) > 1 => None,
+        Expr::Load(..) if !is_narrow(arena.dtype(t)) && Elem::of(arena.dtype(t)).is_some() => Some(1),
+        _ => stride_of(arena, t),
+    };
+    stride.is_some_and(|stride| is_window(arena, c, stride)) && !reads_memory(arena, o) && !fails(arena, o)
 }
 
 /// Whether the expression contains a partial load.
@@ -49,13 +50,15 @@ pub(super) fn has_windows(arena: &Arena, e: ExprId) -> bool {
     found
 }
 
-fn is_window(arena: &Arena, c: ExprId) -> bool {
+fn is_window(arena: &Arena, c: ExprId, stride: i64) -> bool {
     match arena.expr(c) {
-        Expr::Binary(BinOp::And, a, b) => is_window(arena, a) && is_window(arena, b),
+        Expr::Binary(BinOp::And, a, b) => is_window(arena, a, stride) && is_window(arena, b, stride),
         Expr::Broadcast(c) => is_condition(arena, c),
         Expr::Compare(CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge, a, b) => {
             let step = || Some(arena.first_and_step(a)?.1.checked_sub(arena.first_and_step(b)?.1)?.abs());
-            arena.dtype(a) == Ty::INDEX.dtype && !reads_memory(arena, c) && step().is_some_and(|n| n <= 1)
+            arena.dtype(a) == Ty::INDEX.dtype
+                && !reads_memory(arena, c)
+                && step().is_some_and(|n| n == 0 || n == stride)
         }
         _ => false,
     }
@@ -68,7 +71,7 @@ impl Builder<'_> {
     /// Loads some lanes, and takes another value in the others.
     pub(super) fn windowed(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
         let Expr::IfThenElse(c, t, o) = self.kernel.arena.expr(e) else { return None };
-        let Expr::Load(buffer, index) = self.kernel.arena.expr(t) else { return None };
+        let Expr::Load(buffer, index) = self.kernel.arena.expr(t) else { return self.strided_window(e, shape) };
         if !is_windowed(&self.kernel.arena, e) || self.guard.is_some() {
             return None;
         }
@@ -109,7 +112,7 @@ impl Builder<'_> {
         Some(out)
     }
 
-    fn windows(&mut self, c: ExprId, shape: &Shape) -> Option<Windows> {
+    pub(super) fn windows(&mut self, c: ExprId, shape: &Shape) -> Option<Windows> {
         match self.kernel.arena.expr(c) {
             Expr::Binary(BinOp::And, a, b) => {
                 let (a, b) = (self.windows(a, shape)?, self.windows(b, shape)?);
@@ -124,7 +127,7 @@ impl Builder<'_> {
         }
     }
 
-    fn overlap(&mut self, a: Window, b: Window, elem: Elem) -> Window {
+    pub(super) fn overlap(&mut self, a: Window, b: Window, elem: Elem) -> Window {
         match (a, b) {
             (Window::Known(a), Window::Known(b)) => Window::Known(a & b),
             (Window::Mask(a), Window::Mask(b)) => Window::Mask(self.both(a, b)),
@@ -171,24 +174,20 @@ impl Builder<'_> {
     }
 
     /// The range of a sum that only loops of the region change.
-    fn range_of(&self, sum: &Affine) -> Option<(i64, i64)> {
+    pub(super) fn range_of(&self, sum: &Affine) -> Option<(i64, i64)> {
         sum.terms.iter().try_fold((sum.constant, sum.constant), |(lo, hi), &(atom, c)| {
             let change = c.checked_mul(self.extent(self.loop_of(atom)?) - 1)?;
             Some((lo.checked_add(change.min(0))?, hi.checked_add(change.max(0))?))
         })
     }
 
-    /// The mask of the lanes `j` where `sum + step * (before + j)` is negative, for a step of 1 or -1.
+    /// The mask of the lanes `j` where `sum + step * (before + j)` is negative.
     fn mask_from(&mut self, sum: &Affine, step: i64, before: i64, shape: &Shape) -> Option<VReg> {
-        let (counter, op) = match step {
-            1 => (Affine::default().minus(sum), CmpOp::Gt),
-            _ => (sum.clone(), CmpOp::Lt),
-        };
-        let (stream, plus) = self.counter(&counter, Some(FAR))?;
-        let counted = self.fresh();
-        let plus = plus.checked_sub(i32::try_from(before).ok()?)?;
-        self.push(Inst::Counted { dst: counted, stream, plus });
-        let numbers = self.index_register(u128::from_le_bytes(std::array::from_fn(|i| i as u8)));
+        let stride = u8::try_from(step.abs()).ok()?;
+        let mut numbers = [0u8; 16];
+        for (j, number) in (0..).zip(&mut numbers) {
+            *number = stride.checked_mul(j)?;
+        }
         let width = match (shape.elem.bytes(), shape.width) {
             (4, Width::Half) => Width::X,
             (4, width) => width,
@@ -196,6 +195,28 @@ impl Builder<'_> {
             (_, width) if self.features.masks => width.half(),
             _ => return None,
         };
+        self.mask_by_numbers(sum, step, before.checked_mul(i64::from(stride))?, numbers, width)
+    }
+
+    /// The mask of the lanes where a sum that `before` and their numbers are added to is negative, or that they are
+    /// subtracted from if the step is negative.
+    pub(super) fn mask_by_numbers(
+        &mut self,
+        sum: &Affine,
+        step: i64,
+        before: i64,
+        numbers: [u8; 16],
+        width: Width,
+    ) -> Option<VReg> {
+        let (counter, op) = match step {
+            1.. => (Affine::default().minus(sum), CmpOp::Gt),
+            _ => (sum.clone(), CmpOp::Lt),
+        };
+        let (stream, plus) = self.counter(&counter, Some(FAR))?;
+        let counted = self.fresh();
+        let plus = plus.checked_sub(i32::try_from(before).ok()?)?;
+        self.push(Inst::Counted { dst: counted, stream, plus });
+        let numbers = self.index_register(u128::from_le_bytes(numbers));
         let dst = self.fresh_mask();
         self.push(Inst::Compare { op, dst, a: counted, b: numbers, elem: Elem::I32, width });
         Some(dst)
@@ -220,6 +241,6 @@ fn lanes_of(width: Width, elem: Elem) -> Option<u8> {
 }
 
 /// The bits of the first lanes.
-fn bits(lanes: u8) -> u16 {
+pub(super) fn bits(lanes: u8) -> u16 {
     ((1u32 << lanes) - 1) as u16
 }

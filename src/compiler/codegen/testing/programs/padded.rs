@@ -56,11 +56,16 @@ impl Generator {
         let (n, m) = (1 + below(&mut self.rng, 4), self.extent(90));
         let (before, behind) = (below(&mut self.rng, 4), below(&mut self.rng, 4));
         let s = 1 + below(&mut self.rng, 4);
-        let there = (m + s - 1).saturating_sub(before + behind).max(1);
+        let stride = self.pick(&[1, 1, 2, 3, 4]);
+        let there = ((m - 1) * stride + s).saturating_sub(before + behind).max(1);
         let (low, high) = (before, before + there);
         let piece = self.extent(40).min(m);
         let is_whole = self.chance(2);
-        let column = if is_whole { "(j + s)".to_string() } else { format!("(jo * {piece} + j + s)") };
+        let column = if is_whole {
+            format!("(j * {stride} + s)")
+        } else {
+            format!("(jo * {} + j * {stride} + s)", piece * stride)
+        };
         let mut conditions = vec![match below(&mut self.rng, 3) {
             0 => format!("{low} <= {column} && {column} < {high}"),
             1 => format!("{column} > {low} - 1 && {high} > {column}"),

@@ -2,7 +2,7 @@
 //!
 //! *When*: a reduction whose bindings are its loops, over constant ranges, in which some loop of results can be
 //! vectorised: each operand moves by one element with it, or not at all, or each of its elements serves at least 16
-//! results, so that a new layout pays off. *What*: see below. *Why*: each loaded value is used for every row, or
+//! results, so that a new layout pays off; if there is no such loop, one with which a window moves by up to four elements. *What*: see below. *Why*: each loaded value is used for every row, or
 //! column, of a tile that stays in registers.
 //!
 //! ```python
@@ -33,8 +33,9 @@
 //!   and another axis has one that is, there is a sketch for that axis as well: the result is computed with it last and
 //!   then copied to its place, and operands are laid out likewise (a convolution with channels last).
 //! * The *rows* are the last axis that vector operands do not move with. If there is none, an axis that a window slides
-//!   along is used: its reduction loop goes last and is unrolled, so that a loaded row serves all results that need it;
-//!   the other reduction loops are unrolled too, if all together have at most 16 iterations.
+//!   along is used, whatever its stride: its reduction loop goes last and is unrolled, so that a loaded row serves all results that need it;
+//!   the other reduction loops are unrolled too, if all together have at most 25 iterations.
+//!   Without a window, it is the axis that the fewest vector operands move with, if some do not, or columns are few.
 //! * *Sampled* are the number of columns (whole vectors, up to four, or all columns), the number of rows, and the
 //!   length of the pieces of the longest reduction (its divisors, from 64 steps of all reductions up). If the rows of all
 //!   operands exceed the second-level cache, or several threads run, the number of tiles in a block of rows is sampled as
@@ -85,10 +86,11 @@ mod view;
 use super::super::analysis::{is_spatial, live_block};
 use super::super::contraction::{Contraction, Input};
 use super::super::draft::{Draft, Tiled};
-use super::super::tile_sizes::TileShape;
+use super::super::tile_sizes::{TileShape, Window};
 use super::Rule;
 use crate::ir::IterKind;
 use crate::machine::Core;
+use crate::machine::register_tile::MOST_APART;
 use crate::schedule::Schedule;
 use crate::schedule::analysis::dependence::Scope;
 use crate::schedule::arg::{Arg, Rv};
@@ -107,7 +109,7 @@ const PACKING_REUSE: i64 = 32;
 /// Tiles up to this many times slower than the best ones are acceptable if they avoid packing panels.
 const AS_GOOD: f64 = 1.1;
 /// Maximum length of windows to unroll.
-const LONGEST_WINDOW: i64 = 16;
+const LONGEST_WINDOW: i64 = 25;
 
 impl Rule for RegisterTiles {
     fn name(&self) -> &'static str {
@@ -248,15 +250,19 @@ impl TilingPlan<'_> {
             self.write_back(sch, complete.or(parts.blocks), dim)?;
             complete_at = None;
         }
+        let stride = |i: usize| c.inputs[i].access.strides[view.column];
         let as_columns = |&(i, input): &(usize, &Input)| {
             // A copy of a piece keeps dimensions apart that the columns walk through as one.
             let in_one_dim =
                 input.access.dims[view.column].is_some_and(|d| input.access.shape[d] >= c.axes[view.column].extent);
             let is_laid_out = self.is_prepared(i) || (view.quads.is_some() && view.relayout.contains(&i));
-            input.access.strides[view.column] == 1 && in_one_dim && input.is_point && !is_laid_out
+            let as_vectors = stride(i) == 1 || (2..=MOST_APART).contains(&stride(i)) && !view.relayout.contains(&i);
+            as_vectors && in_one_dim && input.is_point && !is_laid_out
         };
         let (packable, seldom): (Vec<_>, Vec<_>) =
-            c.inputs.iter().enumerate().filter(as_columns).map(|(_, i)| i).partition(|i| c.reuse(i) >= PACKING_REUSE);
+            c.inputs.iter().enumerate().filter(as_columns).partition(|(_, i)| c.reuse(i) >= PACKING_REUSE);
+        let packable = packable.into_iter().filter(|&(i, _)| stride(i) == 1).map(|(_, i)| i).collect();
+        let seldom = seldom.into_iter().map(|(_, i)| i).collect();
         let reads = |inputs: Vec<&Input>| inputs.iter().map(|i| i.read).collect();
         let (packable, seldom) = (reads(packable), reads(seldom));
         draft.tiled.push(Tiled { block: self.block, complete_at, panel: place, packable, seldom });
@@ -315,7 +321,7 @@ impl TilingPlan<'_> {
         let of = |axes: &[usize]| axes.iter().map(|&a| parts.loops[a]).collect::<Vec<Rv>>();
         // The axis that the window slides along goes last and is unrolled: a loaded row serves several results.
         let mut reductions: Vec<usize> = c.of_kind(IterKind::Reduce).collect();
-        reductions.sort_by_key(|&a| view.sliding == Some(a));
+        reductions.sort_by_key(|&a| view.sliding.is_some_and(|s| s.axis == a));
         let mut order = of(&view.batch);
         order.extend(parts.blocks.into_iter().chain(parts.panels).chain(parts.slab));
         order.extend(of(&view.rest));
@@ -330,7 +336,7 @@ impl TilingPlan<'_> {
         // axis.
         let extent = |axes: &[usize]| axes.iter().map(|&a| c.axes[a].extent).product::<i64>();
         let is_small = extent(&reductions) <= LONGEST_WINDOW && parts.slab.is_none() && parts.quad.is_none();
-        let window = if is_small { &reductions[..] } else { &[sliding] };
+        let window = if is_small { &reductions[..] } else { &[sliding.axis] };
         if extent(window) > LONGEST_WINDOW {
             return Ok(());
         }
@@ -344,7 +350,7 @@ impl TilingPlan<'_> {
             columns: c.axes[view.column].extent,
             reduction: steps(c),
             lanes: self.rule.machine.lanes(c.dtype),
-            window: view.sliding.map(|a| c.axes[a].extent),
+            window: view.sliding.map(|s| Window { extent: c.axes[s.axis].extent, step: s.step }),
         }
     }
 

@@ -4,6 +4,7 @@ use super::super::super::contraction::{Contraction, Input};
 use super::super::super::tile_sizes::reduction_choices;
 use crate::ir::IterKind;
 use crate::machine::Core;
+use crate::machine::register_tile::MOST_APART;
 use std::cmp::Reverse;
 use std::ops::RangeInclusive;
 
@@ -11,6 +12,9 @@ use std::ops::RangeInclusive;
 pub(super) const RELAYOUT_REUSE: i64 = 16;
 /// Number of products that one lane of a byte dot product accumulates.
 pub(super) const QUAD: i64 = 4;
+
+/// Number of vectors of sums that hide the latency of an addition.
+const BUSY: i64 = 8;
 
 /// One assignment of the axes of a contraction.
 #[derive(Clone, Debug)]
@@ -27,10 +31,19 @@ pub(super) struct View {
     pub relayout: Vec<usize>,
     /// Whether the result must be laid out so that columns are contiguous.
     pub relayout_output: bool,
-    /// The reduction axis along which a window slides over the rows.
-    pub sliding: Option<usize>,
+    /// The window that slides over the rows.
+    pub sliding: Option<Sliding>,
     /// The reduction axis that is taken in groups of four, each a byte dot product.
     pub quads: Option<usize>,
+}
+
+/// A window that slides along the rows of a tile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Sliding {
+    /// The reduction axis inside the window.
+    pub axis: usize,
+    /// The steps of that axis from one row to the next: the stride of the window.
+    pub step: i64,
 }
 
 /// The reduction axis that is strip-mined, the first of the longest, and the candidate lengths.
@@ -47,11 +60,15 @@ pub(super) fn steps(c: &Contraction) -> i64 {
 }
 
 /// The possible assignments: vectors along the axis that is contiguous in the result, and along another one if the
-/// first leaves vectors half empty.
+/// first leaves vectors half empty. Where there is none, windows that move by several elements from result to result are
+/// read along the result all the same: the code generator assembles near elements from contiguous vectors.
 pub(super) fn views(c: &Contraction, machine: &Core) -> Vec<View> {
     let lanes = machine.lanes(c.dtype);
-    let candidates = c.of_kind(IterKind::Spatial).filter(|&a| c.axes[a].extent > 1);
-    let mut possible: Vec<View> = candidates.filter_map(|a| view(c, a)).collect();
+    let candidates = || c.of_kind(IterKind::Spatial).filter(|&a| c.axes[a].extent > 1);
+    let mut possible: Vec<View> = candidates().filter_map(|a| view(c, a, 1, lanes)).collect();
+    if possible.is_empty() && machine.vectors.has_regions() {
+        possible.extend(candidates().filter_map(|a| view(c, a, MOST_APART, lanes)).filter(|v| !v.relayout_output));
+    }
     if possible.iter().any(|v| v.quads.is_some()) {
         // Products of bytes one at a time take several times as long.
         possible.retain(|v| v.quads.is_some());
@@ -66,13 +83,14 @@ pub(super) fn views(c: &Contraction, machine: &Core) -> Vec<View> {
     natural.into_iter().chain(other).cloned().collect()
 }
 
-fn view(c: &Contraction, column: usize) -> Option<View> {
+/// The assignment with an axis as columns, from one of which to the next an operand in place moves by at most `apart` elements.
+fn view(c: &Contraction, column: usize, apart: i64, lanes: i64) -> Option<View> {
     let stride = |i: &Input, a: usize| i.access.strides[a];
     let movable = |i: &Input| i.is_point && (i.is_constant || c.reuse(i) >= RELAYOUT_REUSE);
     let quads = quads(c, column, &movable);
     let as_needed = |i: &Input| match quads {
         Some(k) => stride(i, k) == 1 && matches!(stride(i, column), 0 | QUAD),
-        None => matches!(stride(i, column), 0 | 1),
+        None => (0..=apart).contains(&stride(i, column)),
     };
     let relayout: Vec<usize> = (0..c.inputs.len()).filter(|&i| !as_needed(&c.inputs[i])).collect();
     if !relayout.iter().all(|&i| movable(&c.inputs[i])) {
@@ -83,7 +101,12 @@ fn view(c: &Contraction, column: usize) -> Option<View> {
     let others = || c.of_kind(IterKind::Spatial).filter(|&a| a != column);
     let unmoved = others().filter(|&a| c.axes[a].extent > 1 && !moves(a)).last();
     let window = if unmoved.is_none() { window(c, column) } else { None };
-    let row = unmoved.or(window.map(|(row, _)| row));
+    // Other rows share some of the operands, or at least sums of several rows do not wait for each other.
+    let moving = |a: usize| vectors.iter().filter(|i| stride(i, a) != 0).count();
+    let is_short = c.axes[column].extent < BUSY * lanes;
+    let helps = |&a: &usize| c.axes[a].extent > 1 && (is_short || moving(a) < vectors.len());
+    let other = || others().filter(helps).min_by_key(|&a| (moving(a), Reverse(a)));
+    let row = unmoved.or(window.map(|(row, _)| row)).or_else(other);
     Some(View {
         column,
         row,
@@ -91,21 +114,26 @@ fn view(c: &Contraction, column: usize) -> Option<View> {
         rest: others().filter(|&a| Some(a) != row && !moves(a) && c.axes[a].extent > 1).collect(),
         relayout,
         relayout_output: c.output.strides[column] != 1,
-        sliding: window.map(|(_, r)| r),
+        sliding: window.map(|(_, sliding)| sliding),
         quads,
     })
 }
 
-/// A spatial and a reduction axis that form a sliding window: neighbouring results read some of the same elements, in
-/// different iterations of the reduction.
-fn window(c: &Contraction, column: usize) -> Option<(usize, usize)> {
+/// A spatial and a reduction axis that form a sliding window: the windows of neighbouring results overlap, so that they read
+/// some of the same elements in different iterations of the reduction, or at least touch.
+fn window(c: &Contraction, column: usize) -> Option<(usize, Sliding)> {
     let spatial = c.of_kind(IterKind::Spatial).filter(|&a| a != column && c.axes[a].extent > 1);
-    let long = |&r: &usize| c.axes[r].extent > 1;
     spatial.into_iter().find_map(|a| {
-        c.inputs.iter().find_map(|i| {
-            let step = i.access.strides[a];
-            let along = |&r: &usize| step != 0 && i.access.strides[r] == step;
-            c.of_kind(IterKind::Reduce).filter(long).find(along).map(|r| (a, r))
+        c.inputs.iter().filter(|i| i.access.strides[column] != 0).find_map(|i| {
+            let sliding = |axis: usize| {
+                let (of_result, inside) = (i.access.strides[a], i.access.strides[axis]);
+                let same_dim = i.access.dims[a].is_some() && i.access.dims[a] == i.access.dims[axis];
+                let divides = same_dim && inside != 0 && of_result % inside == 0;
+                let step = divides.then(|| of_result / inside)?;
+                (1..=c.axes[axis].extent).contains(&step).then_some(Sliding { axis, step })
+            };
+            let long = |&r: &usize| c.axes[r].extent > 1;
+            c.of_kind(IterKind::Reduce).filter(long).find_map(sliding).map(|sliding| (a, sliding))
         })
     })
 }
