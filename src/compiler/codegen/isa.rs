@@ -96,6 +96,18 @@ pub(super) fn has_half_conversion() -> bool {
     }
 }
 
+/// Whether this machine has instructions that permute the bytes of registers of any width.
+pub(super) fn has_byte_permutes() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        std::arch::is_x86_feature_detected!("avx512vbmi") && std::arch::is_x86_feature_detected!("avx512bw")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        false
+    }
+}
+
 /// Whether this machine has fused multiply-add. Without it, Cranelift emits a call, which is slower than two
 /// operations.
 pub(super) fn has_fma() -> bool {

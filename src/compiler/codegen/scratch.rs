@@ -236,8 +236,11 @@ mod tests {
 ";
         let mut kernel = parse(text).expect("a kernel");
         let options = CodegenOptions { isa: Isa::Avx512, ..CodegenOptions::default() };
-        let regions =
-            wide::plan_for(&mut kernel, &options, wide::Host { dots: true, halves: true, prefetching_pays: false });
+        let regions = wide::plan_for(
+            &mut kernel,
+            &options,
+            wide::Host { dots: true, halves: true, byte_permutes: true, prefetching_pays: false },
+        );
         let ids: Vec<BufferId> = kernel.buffers().filter(|(_, b)| !b.is_param()).map(|(id, _)| id).collect();
         let offsets = |regions: &Regions| {
             let layout = ScratchLayout::new(&kernel, regions);

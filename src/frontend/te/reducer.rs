@@ -14,6 +14,10 @@ pub enum Reducer {
     Max,
     /// The smaller value.
     Min,
+    /// The larger value, beginning with minus infinity where there is one: that of infinities is infinite.
+    Supremum,
+    /// The smaller value, beginning with infinity where there is one.
+    Infimum,
     /// Of pairs (index, value), the one with the largest value; the first such index.
     ArgMax,
     /// Of pairs (index, value), the one with the smallest value; the first such index.
@@ -24,7 +28,7 @@ impl Reducer {
     /// The number of values that are combined together.
     pub fn n_values(self) -> usize {
         match self {
-            Reducer::Sum | Reducer::Prod | Reducer::Max | Reducer::Min => 1,
+            Reducer::Sum | Reducer::Prod | Reducer::Max | Reducer::Min | Reducer::Supremum | Reducer::Infimum => 1,
             Reducer::ArgMax | Reducer::ArgMin => 2,
         }
     }
@@ -38,6 +42,10 @@ impl Reducer {
             Reducer::Prod => vec![te.constant(1, value)],
             Reducer::Max => vec![least(te, value)],
             Reducer::Min => vec![greatest(te, value)],
+            Reducer::Supremum if value.is_float() => vec![te.float(f64::NEG_INFINITY, value)],
+            Reducer::Infimum if value.is_float() => vec![te.float(f64::INFINITY, value)],
+            Reducer::Supremum => vec![least(te, value)],
+            Reducer::Infimum => vec![greatest(te, value)],
             Reducer::ArgMax => vec![te.constant(-1, types[0]), least(te, value)],
             Reducer::ArgMin => vec![te.constant(-1, types[0]), greatest(te, value)],
         }
@@ -51,8 +59,8 @@ impl Reducer {
             Reducer::Sum => vec![te.add(so_far[0], new[0])],
             Reducer::Prod if is_bool => vec![te.and(so_far[0], new[0])],
             Reducer::Prod => vec![te.mul(so_far[0], new[0])],
-            Reducer::Max => vec![te.max(so_far[0], new[0])],
-            Reducer::Min => vec![te.min(so_far[0], new[0])],
+            Reducer::Max | Reducer::Supremum => vec![te.max(so_far[0], new[0])],
+            Reducer::Min | Reducer::Infimum => vec![te.min(so_far[0], new[0])],
             Reducer::ArgMax => first_of_best(te, CmpOp::Gt, so_far, new),
             Reducer::ArgMin => first_of_best(te, CmpOp::Lt, so_far, new),
         }

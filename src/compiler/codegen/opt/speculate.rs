@@ -11,7 +11,9 @@
 use super::machine::Machine;
 use crate::codegen::facts::can_fail;
 use crate::ir::{BinOp, Intrinsic};
-use crate::loopir::rewrite::{ExprMap, for_each_expr, map_expr, map_operands, mentions_var, reads_memory};
+use crate::loopir::rewrite::{
+    ExprMap, Seen, for_each_expr, for_each_operand, map_expr, map_operands, mentions_var, reads_memory,
+};
 use crate::loopir::{Access, Arena, Body, Expr, ExprId, For, Kernel, Range, Ranges, Stmt, StmtId, Storage, VarId};
 
 /// Replaces such conditions in all innermost loops; returns whether there was one.
@@ -24,13 +26,15 @@ pub(super) fn speculate(kernel: &mut Kernel, machine: &Machine) -> bool {
         Storage::Param(Access::In | Access::InOut) => b.len,
         Storage::Param(Access::Out) | Storage::Scratch(_) => 0,
     });
-    let mut pass = Pass { ranges: Ranges::default(), lens: known.collect() };
+    let mut pass = Pass { certain: Vec::new(), ranges: Ranges::default(), lens: known.collect() };
     let old = kernel.body;
     kernel.body = pass.body(kernel, old);
     kernel.body != old
 }
 
 struct Pass {
+    /// Loads that the current statement makes in any case.
+    certain: Vec<ExprId>,
     ranges: Ranges,
     /// Number of elements of each buffer that are known to have values.
     lens: Vec<i64>,
@@ -70,6 +74,9 @@ impl Pass {
     fn store(&mut self, kernel: &mut Kernel, s: StmtId, var: VarId) -> StmtId {
         let old = kernel.stmts.get(s);
         let mut memo = ExprMap::default();
+        self.certain.clear();
+        let (certain, mut seen) = (&mut self.certain, Seen::default());
+        for_each_operand(old, |e| note_certain(&kernel.arena, e, &mut seen, certain));
         let new = map_operands(old, |e| {
             map_expr(&mut kernel.arena, e, &mut memo, &mut |arena, e| match arena.expr(e) {
                 Expr::IfThenElse(c, t, o)
@@ -103,9 +110,10 @@ impl Pass {
             is_safe &= !can_fail(arena, e);
             match arena.expr(e) {
                 Expr::Load(buffer, index) => {
-                    cost += 1;
+                    cost += i32::from(!self.certain.contains(&e));
                     let elements = Range { lo: 0, hi: self.lens[buffer.index()] - 1 };
-                    is_safe &= arena.lanes(index) == 1 && self.ranges.of(arena, index).within(elements);
+                    let mut exists = || arena.lanes(index) == 1 && self.ranges.of(arena, index).within(elements);
+                    is_safe &= self.certain.contains(&e) || exists();
                 }
                 Expr::Call(f, _) if !is_cheap(f) => cost += MOST,
                 Expr::Local(_) => is_safe = false,
@@ -113,6 +121,23 @@ impl Pass {
             }
         });
         is_safe && cost <= MOST
+    }
+}
+
+/// Adds the loads that an expression makes whatever its conditions are.
+fn note_certain(arena: &Arena, e: ExprId, seen: &mut Seen, certain: &mut Vec<ExprId>) {
+    if !seen.insert(e) {
+        return;
+    }
+    match arena.expr(e) {
+        Expr::IfThenElse(c, ..) => note_certain(arena, c, seen, certain),
+        Expr::Binary(BinOp::And | BinOp::Or, a, _) => note_certain(arena, a, seen, certain),
+        _ => {
+            if matches!(arena.expr(e), Expr::Load(..)) {
+                certain.push(e);
+            }
+            arena.for_each_child(e, |c| note_certain(arena, c, seen, certain));
+        }
     }
 }
 

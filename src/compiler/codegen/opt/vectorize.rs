@@ -196,6 +196,11 @@ impl Shape {
         if machine.vectors.has_regions() && self.pays && is_masked(self.dtype) && self.narrowest == self.dtype.bytes() {
             return most;
         }
+        // Bytes alone have lanes of bytes.
+        if machine.vectors.has_regions() && self.pays && self.dtype.bytes() == 1 {
+            let whole = most / machine.vectors.bytes as i64 * machine.vectors.bytes as i64;
+            return whole.max(largest_power(most));
+        }
         let lanes = machine.vectors.bytes as i64 / 4;
         if machine.vectors.has_regions() && self.pays && self.narrowest < 4 && self.dtype.bytes() <= 4 && most > lanes {
             return most / lanes * lanes;
@@ -429,11 +434,14 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     let mut is_busy = false;
     // Whether the remainder can be read with a mask.
     let mut has_short = machine.vectors.has_regions() && is_masked(dtype);
+    // Wider elements take several registers for each of the sums.
+    let mut is_wide = false;
     for_each_expr(arena, term, &mut |e| match arena.expr(e) {
         Expr::Call(f, _) => is_busy |= pressure(f, arena.dtype(e), machine) > 0,
         Expr::Load(b, _) if b == buffer => fits = false,
         Expr::Load(b, i) => {
             has_short &= kernel.buffer(b).dtype == dtype;
+            is_wide |= kernel.buffer(b).dtype.bytes() > dtype.bytes();
             match stride(arena, i, l.var) {
                 Some(0) => {}
                 Some(n) if n == i64::from(arena.lanes(e)) => contiguous += 1,
@@ -448,7 +456,7 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
         return false;
     }
     // Functions keep the machine busy, and need the registers.
-    let partial = if is_busy { 1 } else { PARTIAL };
+    let partial = if is_busy || is_wide { 1 } else { PARTIAL };
     let row = if has_short && n >= SHORTEST && n <= partial * lanes {
         n
     } else if n >= 2 * lanes {

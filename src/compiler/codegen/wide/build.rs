@@ -59,6 +59,10 @@ pub(super) struct Features {
     pub dots: bool,
     /// Conversion of float16.
     pub halves: bool,
+    /// Permutations of bytes.
+    pub byte_permutes: bool,
+    /// Whether the region computes with bytes alone, in lanes of bytes; otherwise they take lanes of 32 bits.
+    pub bytes: bool,
     /// Whether loaded vectors are kept in registers for other uses, including those that gathers load.
     pub shares: bool,
 }
@@ -103,15 +107,30 @@ pub(super) struct Shape {
 }
 
 impl Builder<'_> {
+    /// The narrow type of elements in memory that take wider lanes.
+    fn memory_of(&self, dtype: DType) -> Option<Memory> {
+        if self.features.bytes { None } else { Memory::of(dtype) }
+    }
+
+    /// Whether elements are narrower in memory than in registers.
+    pub(super) fn is_narrow(&self, dtype: DType) -> bool {
+        !self.features.bytes && is_narrow(dtype)
+    }
+
     pub(super) fn shape(&self, e: ExprId) -> Option<Shape> {
         let ty = self.kernel.arena.ty(e);
-        let elem = Elem::of(ty.dtype)?;
+        let elem = if self.features.bytes { Elem::of_bytes(ty.dtype)? } else { Elem::of(ty.dtype)? };
         if ty.lanes == 1 {
             return Some(Shape { elem, width: Width::Scalar, n: 1, last: None });
         }
         let bytes = ty.lanes as usize * elem.bytes();
         let register = bytes.next_power_of_two().min(self.vector_bytes);
         let left = bytes % register;
+        if self.features.bytes {
+            // There are no masks for bytes.
+            let width = if register == 4 { Width::Scalar } else { Width::of_bytes(register)? };
+            return (left == 0).then_some(Shape { elem, width, n: bytes / register, last: None });
+        }
         let last = if left == 0 { None } else { Some((left / elem.bytes()) as u8) };
         Some(Shape { elem, width: Width::of_bytes(register)?, n: bytes.div_ceil(register), last })
     }
@@ -121,6 +140,9 @@ impl Builder<'_> {
         let Shape { elem, width, n, last } = *shape;
         let (dst, mem) = (self.fresh(), self.piece(at, i)?);
         if self.guard.is_some() {
+            if self.features.bytes {
+                return None;
+            }
             let (mask, width) = self.guard_of_lanes(shape, last.filter(|_| i + 1 == n))?;
             self.push(Inst::LoadMasked { dst, mask, mem, elem, width });
             return Some(dst);
@@ -195,18 +217,23 @@ impl Builder<'_> {
                 Some(())
             }
             Stmt::Store { buffer, index, value } => {
-                let narrow = Memory::of(self.kernel.buffer(buffer).dtype);
+                let narrow = self.memory_of(self.kernel.buffer(buffer).dtype);
                 let bytes = super::stored(&self.kernel.arena, value);
                 let narrow = narrow.filter(|_| bytes == value);
                 let value = if narrow.is_some() { self.low_bits(value) } else { bytes };
                 let shape = self.shape(value)?;
                 let pieces = match self.kernel.arena.dtype(value) {
-                    DType::Bool => self.numbers(value, DType::Int32, &shape)?,
+                    DType::Bool if !self.features.bytes => self.numbers(value, DType::Int32, &shape)?,
                     _ => self.expr(value)?,
                 };
                 let at = self.address(buffer, index)?;
                 if let Some(memory) = narrow {
                     self.store_narrow(at, value, &pieces, memory, &shape)?;
+                    self.forget_buffer(buffer);
+                    return Some(());
+                }
+                if self.features.bytes && self.kernel.arena.lanes(value) == 1 {
+                    self.push(Inst::StoreLow { src: pieces[0], mem: at, bytes: 1 });
                     self.forget_buffer(buffer);
                     return Some(());
                 }
@@ -237,7 +264,7 @@ impl Builder<'_> {
 
     /// Sets a register of the loop IR. An addition to the register itself is done in place.
     fn set(&mut self, local: LocalId, value: ExprId) -> Option<()> {
-        if self.kernel.arena.dtype(value) == DType::Bool {
+        if self.kernel.arena.dtype(value) == DType::Bool && !self.features.bytes {
             return None;
         }
         let shape = self.shape(value)?;
@@ -281,7 +308,7 @@ impl Builder<'_> {
             }
         } else if let Expr::Binary(op, sum, other) = self.kernel.arena.expr(value)
             && sum == own
-            && !is_narrow(self.kernel.arena.dtype(value))
+            && !self.is_narrow(self.kernel.arena.dtype(value))
             && let Some(op) = Op2::of(op, shape.elem)
             && let Some(accs) = self.locals.get(&local).cloned()
             && !self.mentions_local(other, local)
@@ -500,7 +527,7 @@ impl Builder<'_> {
         if let Some(known) = self.memo.get(&e) {
             return Some(known.clone());
         }
-        let pieces = if self.kernel.arena.dtype(e) == DType::Bool {
+        let pieces = if self.kernel.arena.dtype(e) == DType::Bool && !self.features.bytes {
             self.condition(e)?
         } else {
             let shape = self.shape(e)?;
@@ -561,9 +588,9 @@ impl Builder<'_> {
                 Some(SmallVec::from_elem(dst, 1))
             }
             Expr::Local(l) => self.locals.get(&l).cloned(),
-            Expr::Load(buffer, index) => match Memory::of(self.kernel.arena.dtype(e)) {
+            Expr::Load(buffer, index) => match self.memory_of(self.kernel.arena.dtype(e)) {
                 Some(memory) => self.load_narrow(buffer, index, memory, shape),
-                None => self.load(buffer, index, shape),
+                None => self.load(buffer, index, self.kernel.arena.lanes(e) == 1, shape),
             },
             Expr::Broadcast(a) => {
                 let one = match self.kernel.arena.expr(a) {
@@ -588,18 +615,32 @@ impl Builder<'_> {
                 Some(SmallVec::from_elem(one, n))
             }
             Expr::Binary(op, a, b) => {
-                let op = Op2::of(op, elem)?;
+                let op = match op {
+                    BinOp::And if self.features.bytes => Op2::And,
+                    BinOp::Or if self.features.bytes => Op2::Or,
+                    _ => Op2::of(op, elem)?,
+                };
                 let (a, b) = (self.expr(a)?, self.expr(b)?);
                 let value = self.binary(op, &a, &b, elem, width);
                 let dtype = self.kernel.arena.dtype(e);
-                let leaves_range = is_narrow(dtype) && matches!(op, Op2::Add | Op2::Sub | Op2::Mul);
+                let leaves_range = self.is_narrow(dtype) && matches!(op, Op2::Add | Op2::Sub | Op2::Mul);
                 if leaves_range && !dtype.is_float() {
                     return Some(self.wrapped(value, DType::Int32, dtype, width));
                 }
                 Some(value)
             }
             Expr::Call(..) => self.call(e, shape),
+            Expr::Cast(a) if self.features.bytes => {
+                let (from, to) = (self.kernel.arena.dtype(a), self.kernel.arena.dtype(e));
+                if to == DType::Bool && from != DType::Bool { None } else { self.expr(a) }
+            }
+            Expr::Not(a) if self.features.bytes => {
+                let (a, one) = (self.expr(a)?, self.constant(0x0101_0101, elem));
+                Some(self.with_all(Op2::Xor, &a, one, shape))
+            }
+            Expr::Select(..) | Expr::IfThenElse(..) | Expr::Lookup(..) if self.features.bytes => None,
             Expr::Cast(a) => self.convert(a, self.kernel.arena.dtype(e), shape),
+            Expr::Reduce(op, a) if self.features.bytes => self.reduce_bytes(op, a),
             Expr::Reduce(op, a) => {
                 let value = self.reduce(op, a)?;
                 let dtype = self.kernel.arena.dtype(e);
@@ -607,7 +648,7 @@ impl Builder<'_> {
                 Some(if is_int { self.wrapped(value, DType::Int32, dtype, Width::Scalar) } else { value })
             }
             Expr::Reinterpret(a) => match super::word(&self.kernel.arena, e) {
-                Some((buffer, index)) => self.load(buffer, index, shape),
+                Some((buffer, index)) => self.load(buffer, index, false, shape),
                 None => self.expr(a),
             },
             Expr::Dot4(acc, a, b) => self.dot4(acc, a, b, shape),
@@ -615,9 +656,11 @@ impl Builder<'_> {
             Expr::Select(c, t, o) => self.select(c, t, o, shape),
             Expr::IfThenElse(..) => self.guarded(e, shape),
             Expr::Compare(..) | Expr::Not(_) | Expr::Ramp(..) | Expr::Extract(..) => None,
+            Expr::Pack(_) if self.features.bytes && !self.features.byte_permutes => None,
             Expr::Pack(_) if is_gather(&self.kernel.arena, e) => self.gather(e, shape),
             Expr::Pack(_) if is_numbers(&self.kernel.arena, e) => self.numbers_of(e, shape),
             Expr::Pack(_) if lanes_of(&self.kernel.arena, e).is_some() => self.shuffled(e, shape),
+            Expr::Pack(_) if self.features.bytes => None,
             Expr::Pack(_) => self.row(e, shape),
         }
     }
@@ -651,16 +694,22 @@ impl Builder<'_> {
     /// The memory of a value, if its representation there is the same as in registers.
     fn in_memory(&self, e: ExprId) -> Option<(BufferId, ExprId)> {
         match self.kernel.arena.expr(e) {
-            Expr::Load(buffer, index) if !is_narrow(self.kernel.arena.dtype(e)) => Some((buffer, index)),
+            Expr::Load(buffer, index) if !self.is_narrow(self.kernel.arena.dtype(e)) => Some((buffer, index)),
             _ => super::word(&self.kernel.arena, e),
         }
     }
 
-    fn load(&mut self, buffer: BufferId, index: ExprId, shape: &Shape) -> Option<Pieces> {
+    fn load(&mut self, buffer: BufferId, index: ExprId, is_scalar: bool, shape: &Shape) -> Option<Pieces> {
         if self.kernel.arena.lanes(index) > 1 {
             return self.scattered(buffer, index, None, shape);
         }
         let at = self.address(buffer, index)?;
+        if shape.elem.bytes() == 1 && is_scalar {
+            // A scalar of four bytes would be read.
+            let dst = self.fresh();
+            self.push(Inst::LoadNarrow { dst, mem: at, memory: Memory::U8, width: Width::Scalar });
+            return self.guard.is_none().then(|| Pieces::from_elem(dst, 1));
+        }
         (0..shape.n).map(|i| self.load_piece(at, i, shape)).collect()
     }
 

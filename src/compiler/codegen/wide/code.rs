@@ -24,6 +24,10 @@ pub(super) enum Elem {
     F64,
     I32,
     I64,
+    /// Signed bytes, in regions that compute with bytes alone.
+    I8,
+    /// Unsigned bytes and booleans, likewise.
+    U8,
 }
 
 impl Elem {
@@ -39,9 +43,18 @@ impl Elem {
         }
     }
 
+    /// The lane type of bytes; `None` for other types.
+    pub(super) fn of_bytes(dtype: DType) -> Option<Elem> {
+        match dtype {
+            DType::Int8 => Some(Elem::I8),
+            DType::UInt8 | DType::Bool => Some(Elem::U8),
+            _ => None,
+        }
+    }
+
     /// Whether lanes are integers.
     pub(super) fn is_int(self) -> bool {
-        matches!(self, Elem::I32 | Elem::I64)
+        !matches!(self, Elem::F32 | Elem::F64)
     }
 
     /// Size of a lane.
@@ -49,6 +62,7 @@ impl Elem {
         match self {
             Elem::F32 | Elem::I32 => 4,
             Elem::F64 | Elem::I64 => 8,
+            Elem::I8 | Elem::U8 => 1,
         }
     }
 }
@@ -493,6 +507,20 @@ pub(super) enum Inst {
         a: VReg,
         width: Width,
     },
+    /// The bytes of `a` selected by those of the indices (`vpermb`).
+    PermuteBytes {
+        dst: VReg,
+        indices: VReg,
+        a: VReg,
+        width: Width,
+    },
+    /// Replaces `acc` by bytes selected from `acc` and `b` (`vpermt2b`).
+    Permute2Bytes {
+        acc: VReg,
+        indices: VReg,
+        b: VReg,
+        width: Width,
+    },
     /// Replaces `acc` by lanes selected from `acc` and `b`, whose lanes are numbered after those of `acc` (`vpermt2d`,
     /// EVEX).
     Permute2 {
@@ -549,8 +577,11 @@ impl Inst {
             | Inst::MaskBinary { a, b, .. }
             | Inst::JoinMasks { low: a, high: b, .. }
             | Inst::Permute { indices: a, a: b, .. }
+            | Inst::PermuteBytes { indices: a, a: b, .. }
             | Inst::Blend { a, b, .. } => SmallVec::from_slice(&[a, b]),
-            Inst::Permute2 { acc, indices, b, .. } => SmallVec::from_slice(&[acc, indices, b]),
+            Inst::Permute2 { acc, indices, b, .. } | Inst::Permute2Bytes { acc, indices, b, .. } => {
+                SmallVec::from_slice(&[acc, indices, b])
+            }
             Inst::Gather { acc, mask, indices, .. } => SmallVec::from_slice(&[acc, mask, indices]),
             Inst::MulAdd { a, b, c, .. } => SmallVec::from_slice(&[a, b, c]),
             Inst::Select { mask, then, otherwise, .. } => SmallVec::from_slice(&[mask, then, otherwise]),
@@ -593,9 +624,11 @@ impl Inst {
             | Inst::Sign { dst, .. }
             | Inst::Counted { dst, .. }
             | Inst::Permute { dst, .. }
+            | Inst::PermuteBytes { dst, .. }
             | Inst::Blend { dst, .. }
             | Inst::Move { dst, .. } => Some(dst),
             Inst::Permute2 { acc, .. }
+            | Inst::Permute2Bytes { acc, .. }
             | Inst::Gather { acc, .. }
             | Inst::Fma { acc, .. }
             | Inst::FmaMem { acc, .. }
@@ -658,7 +691,9 @@ impl Inst {
             | Inst::MaskBinary { a, b, .. }
             | Inst::Dot4 { a, b, .. }
             | Inst::Permute { indices: a, a: b, .. }
+            | Inst::PermuteBytes { indices: a, a: b, .. }
             | Inst::Permute2 { indices: a, b, .. }
+            | Inst::Permute2Bytes { indices: a, b, .. }
             | Inst::Gather { indices: a, mask: b, .. }
             | Inst::Blend { a, b, .. }
             | Inst::Fma { a, b, .. } => {

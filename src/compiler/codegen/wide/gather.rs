@@ -188,6 +188,9 @@ impl Builder<'_> {
         if is_whole {
             return Some(chunks[0].register);
         }
+        if shape.elem.bytes() == 1 {
+            return self.selected_bytes(chunks, sources);
+        }
         let whole = Width::of_bytes(self.vector_bytes)?;
         if chunks.len() == 1 || !self.features.masks {
             return self.blended(chunks, sources, shape.elem, whole);
@@ -206,6 +209,40 @@ impl Builder<'_> {
             self.push(Inst::Permute2 { acc, indices, b: chunk.register, width: whole });
         }
         Some(acc)
+    }
+
+    /// As [`selected`](Self::selected), for bytes.
+    fn selected_bytes(&mut self, chunks: &[Chunk], sources: &[(usize, u8)]) -> Option<VReg> {
+        let width = Width::of_bytes(self.vector_bytes)?;
+        let table = self.vector_bytes as u8;
+        if !self.features.byte_permutes {
+            return None;
+        }
+        if chunks.len() == 1 {
+            let indices = self.byte_indices(sources.iter().map(|&(_, at)| at));
+            let dst = self.fresh();
+            self.push(Inst::PermuteBytes { dst, indices, a: chunks[0].register, width });
+            return Some(dst);
+        }
+        let acc = self.fresh();
+        self.push(Inst::Move { dst: acc, src: chunks[0].register });
+        for (number, chunk) in chunks.iter().enumerate().skip(1) {
+            let from = |(lane, &(source, at)): (usize, &(usize, u8))| match source {
+                _ if source == number => table + at,
+                0 if number == 1 => at,
+                _ => lane as u8,
+            };
+            let indices = self.byte_indices(sources.iter().enumerate().map(from));
+            self.push(Inst::Permute2Bytes { acc, indices, b: chunk.register, width });
+        }
+        Some(acc)
+    }
+
+    /// A register of the numbers of bytes.
+    fn byte_indices(&mut self, bytes: impl Iterator<Item = u8>) -> VReg {
+        let mut all: SmallVec<[u8; 64]> = bytes.collect();
+        all.resize(self.vector_bytes, 0);
+        self.table(all.chunks(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect())
     }
 
     /// Permutes each register separately, and blends the results.

@@ -237,6 +237,28 @@ impl Builder<'_> {
         Some(Pieces::from_elem(one, 1))
     }
 
+    /// Reduces all lanes of bytes by halving, down to the lowest one.
+    pub(super) fn reduce_bytes(&mut self, op: BinOp, a: ExprId) -> Option<Pieces> {
+        let Shape { elem, mut width, .. } = self.shape(a)?;
+        let op = Op2::of(op, elem).filter(|&op| op != Op2::Mul)?;
+        let pieces = self.expr(a)?;
+        let mut one = pieces[0];
+        for &piece in &pieces[1..] {
+            one = self.binary(op, &[one], &[piece], elem, width)[0];
+        }
+        while width != Width::Scalar {
+            let upper = self.unary(Op1::UpperHalf, &[one], Elem::I32, width);
+            width = if width == Width::Half { Width::Scalar } else { width.half() };
+            one = self.binary(op, &[one], &upper, elem, width)[0];
+        }
+        for by in [16, 8] {
+            let dst = self.fresh();
+            self.push(Inst::Shift { dst, a: one, left: false, by, width: Width::X });
+            one = self.binary(op, &[one], &[dst], elem, Width::Scalar)[0];
+        }
+        Some(Pieces::from_elem(one, 1))
+    }
+
     fn all_but_sign(&mut self, elem: Elem) -> VReg {
         self.constant(if elem == Elem::F64 { u64::MAX >> 1 } else { u64::from(u32::MAX >> 1) }, elem)
     }

@@ -260,10 +260,20 @@ impl Planner<'_> {
         let available = self.target.registers();
         // Under register pressure, values that are in memory are reloaded; if that is not enough, loads are not shared
         // at all.
-        for shares in [true, false] {
+        let only_bytes = stmts.iter().all(|&s| self.is_of_bytes(s));
+        let modes: &[(bool, bool)] = if only_bytes {
+            &[(true, true), (true, false), (false, true), (false, false)]
+        } else {
+            &[(false, true), (false, false)]
+        };
+        for &(bytes, shares) in modes {
             let features = self.target.features(self.options.dot_products, shares);
+            let features = build::Features { bytes, ..features };
             let vector_bytes = self.target.vector_bytes();
             let Some((mut code, mut args)) = build::build(self.kernel, &stmts, vector_bytes, features) else {
+                if bytes {
+                    continue;
+                }
                 return false;
             };
             forward::forward(&mut code, &args);
@@ -283,11 +293,29 @@ impl Planner<'_> {
                 if fits { assign::assign(&mut code, available) } else { None }
             });
             let Some(registers) = assigned else { continue };
-            let Some(bytes) = self.target.encode(&code, &registers) else { return false };
-            self.regions.regions.insert(run[0], Region { len: run.len(), args, bytes });
+            let Some(encoded) = self.target.encode(&code, &registers) else {
+                if bytes {
+                    continue;
+                }
+                return false;
+            };
+            self.regions.regions.insert(run[0], Region { len: run.len(), args, bytes: encoded });
             return true;
         }
         false
+    }
+
+    /// Whether a statement computes with bytes and booleans alone.
+    fn is_of_bytes(&self, s: StmtId) -> bool {
+        let arena = &self.kernel.arena;
+        let mut fits = true;
+        each(self.kernel, s, &mut |stmt| match stmt {
+            Stmt::Store { value, .. } | Stmt::Let { value, .. } | Stmt::Set { value, .. } => {
+                values(arena, value, &mut |e| fits &= Elem::of_bytes(arena.dtype(e)).is_some());
+            }
+            _ => {}
+        });
+        fits
     }
 
     /// The loops around a region, from the inside, with the steps of its arguments.

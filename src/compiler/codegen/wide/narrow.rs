@@ -300,6 +300,7 @@ impl Builder<'_> {
             (Const::Float(v), Elem::F32) => Some(u64::from((v as f32).to_bits())),
             (Const::Float(v), Elem::F64) => Some(v.to_bits()),
             (Const::Int(v), Elem::I64) => Some(v as u64),
+            (Const::Int(v), Elem::I8 | Elem::U8) => Some(u64::from(v as u8) * 0x0101_0101),
             (Const::Int(v), Elem::I32) => Some(u64::from(v as i32 as u32)),
             _ => None,
         }

@@ -30,6 +30,8 @@ pub(in crate::codegen) struct Host {
     pub dots: bool,
     /// Conversion of float16.
     pub halves: bool,
+    /// Permutations of bytes (AVX512-VBMI).
+    pub byte_permutes: bool,
     /// Whether long streams of data profit from software prefetching.
     pub prefetching_pays: bool,
 }
@@ -40,6 +42,7 @@ impl Host {
         Host {
             dots: isa::has_dot_products(isa),
             halves: isa::has_half_conversion(),
+            byte_permutes: isa::has_byte_permutes(),
             prefetching_pays: prefetching_pays(),
         }
     }

@@ -1,6 +1,6 @@
 //! Images sampled at the points of a grid.
 
-use super::interpolate::{Tap, cubic, is_inside, linear, weighted};
+use super::interpolate::{Tap, cubic, index_of, is_inside, linear, weighted};
 use super::*;
 use crate::graph::infer::Args;
 use crate::te::INDEX;
@@ -163,7 +163,7 @@ impl Sample {
                     for tap in &mut taps {
                         let index = te.cast(dtype, tap.index);
                         let index = self.moved(te, index, extent);
-                        tap.index = te.cast(INDEX, index);
+                        tap.index = index_of(te, index);
                     }
                 }
                 taps
@@ -174,7 +174,7 @@ impl Sample {
                     return linear(te, position);
                 }
                 let nearest = te.call(Intrinsic::NearbyInt, &[position]);
-                vec![Tap { index: te.cast(INDEX, nearest), weight: None }]
+                vec![Tap { index: index_of(te, nearest), weight: None }]
             }
         }
     }

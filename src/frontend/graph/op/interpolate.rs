@@ -37,7 +37,13 @@ pub(super) fn weighted(
 pub(super) fn below(te: &mut Te, position: ExprId) -> (ExprId, ExprId) {
     let floor = te.call(Intrinsic::Floor, &[position]);
     let fraction = te.sub(position, floor);
-    (te.cast(INDEX, floor), fraction)
+    (index_of(te, floor), fraction)
+}
+
+/// A float as an index. Vectors convert floats to 32 bits, which is enough: what they cannot hold lies outside of every tensor.
+pub(super) fn index_of(te: &mut Te, x: ExprId) -> ExprId {
+    let short = te.cast(DType::Int32, x);
+    te.cast(INDEX, short)
 }
 
 /// The two taps of linear interpolation.

@@ -34,7 +34,7 @@ pub(super) static OPERATORS: &[Operator] = &[
         name: "max",
         params: X_AXES,
         infer: same_type,
-        lower: Lowering::Stages(|cx| Ok(vec![reduced(cx, Reducer::Max)?])),
+        lower: Lowering::Stages(|cx| Ok(vec![reduced(cx, Reducer::Supremum)?])),
         doc: "The largest element along axes; of all elements without axes.",
     },
     Operator {
@@ -53,7 +53,7 @@ pub(super) static OPERATORS: &[Operator] = &[
         name: "min",
         params: X_AXES,
         infer: same_type,
-        lower: Lowering::Stages(|cx| Ok(vec![reduced(cx, Reducer::Min)?])),
+        lower: Lowering::Stages(|cx| Ok(vec![reduced(cx, Reducer::Infimum)?])),
         doc: "The smallest element along axes; of all elements without axes.",
     },
     Operator {

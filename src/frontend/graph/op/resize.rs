@@ -1,11 +1,10 @@
 //! Images and volumes of another size.
 
-use super::interpolate::{Tap, clamped, cubic, linear, weighted};
+use super::interpolate::{Tap, clamped, cubic, index_of, linear, weighted};
 use super::layout::Layout;
 use super::*;
 use crate::graph::infer::Args;
 use crate::ir::AttrValue;
-use crate::te::INDEX;
 
 /// Resizing of some dimensions, with its default layout and rounding.
 macro_rules! resize {
@@ -209,7 +208,7 @@ impl Resize {
                 te.call(Intrinsic::Ceil, &[x])
             }
         };
-        te.cast(INDEX, rounded)
+        index_of(te, rounded)
     }
 }
 

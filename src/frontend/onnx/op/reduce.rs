@@ -99,17 +99,7 @@ fn extreme(n: &mut Node<'_, '_>, op: &str, x: ValueId, axes: &[i64], keep: bool)
     let wide = if dtype == DType::Bool { DType::UInt8 } else { dtype };
     let x = n.cast(x, wide)?;
     let y = n.reduce(op, x, axes, keep)?;
-    if !dtype.is_float() {
-        return n.cast(y, dtype);
-    }
-    // The reductions begin with the least number, not with minus infinity, which is the result where there is nothing else.
-    let end = if op == "max" { f64::NEG_INFINITY } else { f64::INFINITY };
-    let is_end = n.with_number("equal", x, end)?;
-    let is_end = n.cast(is_end, DType::UInt8)?;
-    let are_all = n.reduce("min", is_end, axes, keep)?;
-    let are_all = n.cast(are_all, DType::Bool)?;
-    let end = n.scalar(end, dtype)?;
-    n.select(are_all, end, y)
+    n.cast(y, dtype)
 }
 
 fn extreme_index(n: &mut Node<'_, '_>, op: &str) -> Result<ValueId> {

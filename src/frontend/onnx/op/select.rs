@@ -32,9 +32,9 @@ pub(super) static OPERATORS: &[Operator] = &[
     one("GatherElements", 11, |n| {
         let x = n.value(0)?;
         let axis = n.int("axis", 0);
-        let axis = n.axis(axis, n.rank(x)?)?;
-        let indices = wrapped(n, x, 1, axis)?;
-        let args = vec![("data", Arg::Value(x)), ("indices", Arg::Value(indices)), ("axis", int(axis as i64))];
+        let axis = n.axis(axis, n.rank(x)?)? as i64;
+        // The operator counts negative indices from the end.
+        let args = vec![("data", Arg::Value(x)), ("indices", Arg::Value(n.value(1)?)), ("axis", int(axis))];
         n.call("gather_elements", args)
     }),
     one("GatherND", 11, |n| {

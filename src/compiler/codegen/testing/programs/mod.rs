@@ -3,6 +3,7 @@
 //! Unlike [`super::random`], which exercises the whole loop IR, these resemble the output of schedules: nests over
 //! whole buffers, with lengths and strides that leave partial vectors.
 
+mod bytes;
 mod lanes;
 mod layout;
 mod padded;
@@ -56,11 +57,13 @@ pub enum Kind {
     Rows,
     /// Elements at any indices.
     Scattered,
+    /// Bytes and truth values alone.
+    Bytes,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 19] = [
+    pub const ALL: [Kind; 20] = [
         Kind::Contraction,
         Kind::Elementwise,
         Kind::Condition,
@@ -80,6 +83,7 @@ impl Kind {
         Kind::Siblings,
         Kind::Rows,
         Kind::Scattered,
+        Kind::Bytes,
     ];
 }
 
@@ -118,6 +122,7 @@ pub fn program(kind: Kind, seed: u64) -> Program {
         Kind::Siblings => g.siblings(),
         Kind::Rows => g.rows(),
         Kind::Scattered => g.scattered(),
+        Kind::Bytes => g.bytes(),
     }
 }
 

@@ -83,7 +83,8 @@ struct Encoder<'a> {
 /// The load of a whole vector, a half or a scalar.
 fn load_op(elem: Elem, width: Width) -> Opcode {
     match (width, elem) {
-        (Width::Scalar, Elem::F32 | Elem::I32) => VMOVSS_LOAD,
+        // Four bytes are as wide as a scalar.
+        (Width::Scalar, Elem::F32 | Elem::I32 | Elem::I8 | Elem::U8) => VMOVSS_LOAD,
         (Width::Scalar, Elem::F64 | Elem::I64) | (Width::Half, _) => VMOVSD_LOAD,
         _ => VMOVUPS_LOAD,
     }
@@ -92,7 +93,7 @@ fn load_op(elem: Elem, width: Width) -> Opcode {
 /// The store of a whole vector, a half or a scalar.
 fn store_op(elem: Elem, width: Width) -> Opcode {
     match (width, elem) {
-        (Width::Scalar, Elem::F32 | Elem::I32) => VMOVSS_STORE,
+        (Width::Scalar, Elem::F32 | Elem::I32 | Elem::I8 | Elem::U8) => VMOVSS_STORE,
         (Width::Scalar, Elem::F64 | Elem::I64) | (Width::Half, _) => VMOVSD_STORE,
         _ => VMOVUPS_STORE,
     }
@@ -108,7 +109,7 @@ fn length(width: Width) -> Length {
 
 /// Number of accessed bytes.
 fn bytes(elem: Elem, width: Width) -> u8 {
-    width.bytes().unwrap_or(elem.bytes()) as u8
+    width.bytes().unwrap_or(elem.bytes().max(4)) as u8
 }
 
 impl Encoder<'_> {
@@ -208,6 +209,13 @@ impl Encoder<'_> {
                     (_, Op2::And) => VPAND,
                     (_, Op2::Or) => VPOR,
                     (_, Op2::Xor) => VPXOR,
+                    (Elem::I8 | Elem::U8, Op2::Add) => VPADDB,
+                    (Elem::I8 | Elem::U8, Op2::Sub) => VPSUBB,
+                    (Elem::I8, Op2::Min) => VPMINSB,
+                    (Elem::I8, Op2::Max) => VPMAXSB,
+                    (Elem::U8, Op2::Min) => VPMINUB,
+                    (Elem::U8, Op2::Max) => VPMAXUB,
+                    (Elem::I8 | Elem::U8, _) => return None,
                     (Elem::I64, Op2::ShiftLeft | Op2::ShiftRight | Op2::Div) => return None,
                     (Elem::I64, Op2::Add) => VPADDQ,
                     (Elem::I64, Op2::Sub) => VPSUBQ,
@@ -319,6 +327,14 @@ impl Encoder<'_> {
             Inst::Permute { dst, indices, a, width } => {
                 let (opcode, rm) = (VPERMD, Rm::Reg(self.reg(a)));
                 self.asm.vector(opcode, length(width), self.reg(dst), Some(self.reg(indices)), rm, None);
+            }
+            Inst::PermuteBytes { dst, indices, a, width } => {
+                let rm = Rm::Reg(self.reg(a));
+                self.asm.vector(VPERMB, length(width), self.reg(dst), Some(self.reg(indices)), rm, None);
+            }
+            Inst::Permute2Bytes { acc, indices, b, width } => {
+                let rm = Rm::Reg(self.reg(b));
+                self.asm.vector(VPERMT2B, length(width), self.reg(acc), Some(self.reg(indices)), rm, None);
             }
             Inst::Permute2 { acc, indices, b, width } => {
                 let (opcode, rm) = (VPERMT2D, Rm::Reg(self.reg(b)));
@@ -539,6 +555,7 @@ impl Encoder<'_> {
                 self.asm.vector(VMOVDDUP, length, dst, None, rm, None);
             }
             (Elem::F64 | Elem::I64, _) => self.asm.vector(VBROADCASTSD, length, dst, None, rm, None),
+            (Elem::I8 | Elem::U8, _) => self.asm.vector(VPBROADCASTB, length, dst, None, rm, None),
             _ => self.asm.vector(VBROADCASTSS, length, dst, None, rm, None),
         }
     }

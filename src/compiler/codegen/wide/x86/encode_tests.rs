@@ -533,7 +533,7 @@ fn comparisons_and_choices() {
                 let expected = match elem {
                     Elem::F32 => format!("vcmp{float}ps {d}, {a}, {b}"),
                     Elem::F64 => format!("vcmp{float}pd {d}, {a}, {b}"),
-                    Elem::I64 => unreachable!("they have a test of their own"),
+                    Elem::I64 | Elem::I8 | Elem::U8 => unreachable!("they have tests of their own"),
                     Elem::I32 if evex => format!("vpcmp{int}d {d}, {a}, {b}"),
                     Elem::I32 => match op {
                         CmpOp::Eq => format!("vpcmpeqd {d}, {a}, {b}"),
@@ -626,6 +626,42 @@ fn long_integers() {
         let regs = Regs { set: Set::Evex, numbers: [n % 8, n / 8 % 8, n / 64, 0].map(|n| n as u8) };
         let expected = format!("kunpckbw {}, {}, {}", regs.k(D), regs.k(B), regs.k(A));
         check(&regs, None, Inst::JoinMasks { dst: D, low: A, high: B }, &[expected]);
+    }
+}
+
+#[test]
+fn bytes() {
+    each_registers(|regs| {
+        for &width in regs.set.widths().iter().filter(|&&w| w >= Width::X) {
+            let (d, a, b) = (regs.v(D, width), regs.v(A, width), regs.v(B, width));
+            let signed = [(Op2::Min, "vpminsb"), (Op2::Max, "vpmaxsb"), (Op2::Add, "vpaddb")].map(|o| (Elem::I8, o));
+            let unsigned = [(Op2::Min, "vpminub"), (Op2::Max, "vpmaxub"), (Op2::Sub, "vpsubb")].map(|o| (Elem::U8, o));
+            for (elem, (op, name)) in signed.into_iter().chain(unsigned) {
+                let inst = Inst::Binary { op, dst: D, a: A, b: B, elem, width };
+                check(&regs, None, inst, &[format!("{name} {d}, {a}, {b}")]);
+            }
+            let all = Inst::Unary { op: Op1::Broadcast, dst: D, a: A, elem: Elem::U8, width };
+            check(&regs, None, all, &[format!("vpbroadcastb {d}, {}", regs.v(A, Width::X))]);
+            if regs.set.is_evex() {
+                let permute = Inst::PermuteBytes { dst: D, indices: A, a: B, width };
+                check(&regs, None, permute, &[format!("vpermb {d}, {a}, {b}")]);
+                let permute = Inst::Permute2Bytes { acc: D, indices: A, b: B, width };
+                check(&regs, None, permute, &[format!("vpermt2b {d}, {a}, {b}")]);
+            }
+        }
+    });
+    for set in SETS {
+        let regs = Regs { set, numbers: [1, 2, 3, 4] };
+        let (d, x) = (regs.v(D, set.whole()), regs.v(D, Width::X));
+        each_place(1, |mem, place| {
+            let load = Inst::LoadAll { dst: D, mem, elem: Elem::I8, width: set.whole() };
+            check(&regs, Some(mem), load, &[format!("vpbroadcastb {d}, {place}")]);
+        });
+        each_place(4, |mem, place| {
+            let (elem, width) = (Elem::U8, Width::Scalar);
+            check(&regs, Some(mem), Inst::Load { dst: D, mem, elem, width }, &[format!("vmovss {x}, {place}")]);
+            check(&regs, Some(mem), Inst::Store { src: D, mem, elem, width }, &[format!("vmovss {place}, {x}")]);
+        });
     }
 }
 

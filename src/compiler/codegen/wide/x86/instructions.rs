@@ -28,6 +28,15 @@ instructions! {
     VPXOR              M0F    P66    0xEF;
     VPADDD             M0F    P66    0xFE;
     VPSUBD             M0F    P66    0xFA;
+    VPADDB             M0F    P66    0xFC;
+    VPSUBB             M0F    P66    0xF8;
+    VPMINSB            M0F38  P66    0x38;
+    VPMAXSB            M0F38  P66    0x3C;
+    VPMINUB            M0F    P66    0xDA;
+    VPMAXUB            M0F    P66    0xDE;
+    VPBROADCASTB       M0F38  P66    0x78;
+    VPERMB             M0F38  P66    0x8D;
+    VPERMT2B           M0F38  P66    0x7D;
     VPADDQ             M0F    P66    0xD4 w 1;
     VPSUBQ             M0F    P66    0xFB w 1;
     VPMULLQ            M0F38  P66    0x40 w 1;

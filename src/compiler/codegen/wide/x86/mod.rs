@@ -53,7 +53,9 @@ impl VectorTarget for X86 {
 
     fn features(&self, dot_products: bool, shares: bool) -> Features {
         let masks = self.form == Form::Evex;
-        Features { masks, dots: dot_products && self.host.dots, halves: self.host.halves, shares }
+        let dots = dot_products && self.host.dots;
+        let byte_permutes = masks && self.host.byte_permutes;
+        Features { masks, dots, halves: self.host.halves, byte_permutes, bytes: false, shares }
     }
 
     fn encode(&self, code: &Code, registers: &[u8]) -> Option<Vec<u8>> {
