@@ -536,6 +536,8 @@ impl Builder<'_> {
         // Registers are read at their uses.
         let is_kept = match self.kernel.arena.expr(e) {
             Expr::Local(_) | Expr::Var(_) => false,
+            // There are few mask registers; a comparison is one instruction.
+            _ if self.kernel.arena.dtype(e) == DType::Bool => self.features.shares,
             Expr::Load(..) => self.features.shares,
             Expr::Pack(_) if is_gather(&self.kernel.arena, e) => self.features.shares,
             Expr::IfThenElse(c, ..) if self.kernel.arena.lanes(c) > 1 => self.features.shares,
