@@ -19,7 +19,7 @@ impl Generator {
             _ => format!("I[{at}]"),
         };
         let index = self.pick(&["cast(int64, {p})", "cast(int64, {p}) * 2 - 1", "{r} + cast(int64, {p})"]);
-        let index = index.replace("{p}", &position).replace("{r}", &self.pick(&["i", "j // 2", "0"]));
+        let index = index.replace("{p}", &position).replace("{r}", self.pick(&["i", "j // 2", "0"]));
         let element = |index: &str| format!("X[max(min({index}, {last}), 0)]");
         let value = match below(&mut self.rng, 5) {
             0 => element(&index),
