@@ -20,6 +20,9 @@
 //! strided elements, once (`opt/row_order`). The windows of adaptive pooling differ, and are written out (`opt/specialize`). The
 //! counts that averages are divided by are the same for all channels: their reciprocals are computed once (`opt/tabulate`).
 //!
+//! *Matrices of constants.* The transforms of Winograd's convolution apply small matrices from two sides. They are applied one
+//! after the other, with their elements as numbers, so that zeros vanish (`opt/transform`).
+//!
 //! *Vectors of any length.* Region code loads and stores an incomplete last register under a mask (a mask register with
 //! EVEX, lanes of all ones with VEX), so that an extent without good divisors keeps whole register tiles. Elements with
 //! a stride of up to four, or shared by several lanes, are selected from contiguous vectors by permutations

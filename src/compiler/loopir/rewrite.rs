@@ -183,7 +183,7 @@ pub(crate) fn map_expr(
 }
 
 /// A replacement of variables, registers and buffers by others, applied to expressions and to copies of statements.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Substitution {
     vars: HashMap<VarId, ExprId, FxBuild>,
     locals: HashMap<LocalId, LocalId, FxBuild>,

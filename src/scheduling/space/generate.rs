@@ -1,10 +1,12 @@
 //! Applying rules to the blocks of a program (TVM's `PostOrderApply`).
 
+use super::analysis::live_block;
+use super::constant_matrices::left_to_code;
 use super::draft::Draft;
 use super::postproc::{self, Postproc};
 use super::rule::{self, Rule};
 use super::sample::{Seed, Sketch, Space};
-use crate::ir::{ExprId, Func, LoopId, Module};
+use crate::ir::{BlockId, ExprId, Func, LoopId, Module};
 use crate::machine::Core;
 use crate::schedule::arg::{Rv, RvValue};
 use crate::schedule::error::{ErrorKind, ScheduleError};
@@ -51,7 +53,10 @@ impl Rules {
 /// # Errors
 /// If a rule fails although its checks passed, or if `stop` is raised.
 pub fn generate(module: &Module, func: usize, rules: Rules, stop: &StopFlag) -> Result<Space, ScheduleError> {
-    let start = Start::new(module, func, stop)?;
+    let mut start = Start::new(module, func, stop)?;
+    if rules.seeding.is_some() {
+        start.leave(&left_to_code(&module.funcs[func]));
+    }
     // All seeds share the rules before the first one that decides.
     let shared = rules.rules.iter().position(|rule| rule.decides()).unwrap_or(rules.rules.len());
     let drafts = start.apply(vec![Draft::new(start.schedule.clone())], &rules.rules[..shared])?;
@@ -100,6 +105,12 @@ impl Start {
         Ok(Start { schedule, blocks })
     }
 
+    /// Takes away the handles of blocks that no rule is to visit.
+    fn leave(&mut self, blocks: &[BlockId]) {
+        let Start { schedule, blocks: handles } = self;
+        handles.retain(|&rv| live_block(schedule, rv).is_none_or(|(_, b)| !blocks.contains(&b)));
+    }
+
     /// Applies rules to drafts.
     fn apply(&self, mut drafts: Vec<Draft>, rules: &[Box<dyn Rule>]) -> Result<Vec<Draft>, ScheduleError> {
         for rule in rules {
@@ -110,7 +121,7 @@ impl Start {
                 }
                 let mut next = Vec::with_capacity(drafts.len());
                 for draft in drafts {
-                    match super::analysis::live_block(&draft.sch, block) {
+                    match live_block(&draft.sch, block) {
                         Some(_) => next.extend(rule.apply(draft, block)?),
                         None => next.push(draft),
                     }

@@ -74,6 +74,7 @@
 
 pub(crate) mod access;
 pub(crate) mod analysis;
+mod constant_matrices;
 pub(crate) mod contraction;
 pub(crate) mod draft;
 pub mod generate;

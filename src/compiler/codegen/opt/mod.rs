@@ -40,6 +40,7 @@ mod speculate;
 mod stagger;
 mod strip_mine;
 mod tabulate;
+mod transform;
 mod transpose;
 mod unroll;
 mod vectorize;
@@ -92,6 +93,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "specialize", run: Simplified(specialize::specialize) },
     Pass { name: "in_place", run: Simplified(|k, _| in_place::in_place(k)) },
     Pass { name: "delinearize", run: Simplified(|k, _| delinearize::delinearize(k)) },
+    Pass { name: "transform", run: Simplified(transform::transform) },
     Pass { name: "partition", run: Simplified(|k, m| partition::partition(k, m, Cuts::Order)) },
     Pass { name: "hoist_checks", run: Plain(|k, _| hoist_checks::hoist_checks(k)) },
     Pass { name: "collect_checks", run: Plain(collect_checks::collect_checks) },

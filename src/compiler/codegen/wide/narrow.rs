@@ -27,6 +27,20 @@ pub(super) fn is_conversion(from: DType, to: DType) -> bool {
     }
 }
 
+/// How floats become bfloat16.
+#[derive(Clone, Copy)]
+enum Rounding {
+    /// They have no more digits.
+    None,
+    /// NaNs need no care.
+    Numbers,
+    /// Any float.
+    All,
+}
+
+/// Number of operations of a value that are looked through.
+const NAN_DEPTH: usize = 8;
+
 impl Builder<'_> {
     /// Loads elements that are narrower in memory.
     pub(super) fn load_narrow(
@@ -67,14 +81,22 @@ impl Builder<'_> {
         memory: Memory,
         shape: &Shape,
     ) -> Option<()> {
-        let is_exact = memory == Memory::BF16 && self.is_exact(value);
+        let rounding = match memory {
+            Memory::BF16 if self.is_exact(value) => Rounding::None,
+            Memory::BF16 if self.has_short_nans(value, NAN_DEPTH) => Rounding::Numbers,
+            _ => Rounding::All,
+        };
         self.has(memory, shape)?;
         let width = shape.width;
         for (i, &src) in pieces.iter().enumerate() {
             let mem = self.narrow_piece(at, i, memory)?;
             let (mut src, mut memory) = (src, memory);
             if memory == Memory::BF16 {
-                src = if is_exact { self.shifted_down(src, width) } else { self.bf16_bits(src, width) };
+                src = match rounding {
+                    Rounding::None => self.shifted_down(src, width),
+                    Rounding::Numbers => self.bf16_bits_of_numbers(src, width),
+                    Rounding::All => self.bf16_bits(src, width),
+                };
                 memory = Memory::I16;
             }
             let is_whole = !matches!(width, Width::Half | Width::Scalar);
@@ -124,6 +146,8 @@ impl Builder<'_> {
         let arena = &self.kernel.arena;
         match arena.expr(e) {
             Expr::Load(..) | Expr::Float(_) => true,
+            // Rounded where it is converted.
+            Expr::Cast(_) => arena.dtype(e) == DType::BFloat16,
             Expr::Broadcast(a) | Expr::Extract(a, _) => self.is_exact(a),
             Expr::Binary(BinOp::Min | BinOp::Max, a, b) | Expr::Select(_, a, b) | Expr::IfThenElse(_, a, b) => {
                 self.is_exact(a) && self.is_exact(b)
@@ -133,11 +157,42 @@ impl Builder<'_> {
         }
     }
 
+    /// Whether the low half of each NaN that a value can be is zero: it comes from bfloat16, or from an operation on numbers,
+    /// which makes the default one. Rounding does not carry into the high half of such a NaN.
+    fn has_short_nans(&self, e: ExprId, depth: usize) -> bool {
+        let arena = &self.kernel.arena;
+        let Some(depth) = depth.checked_sub(1) else { return false };
+        let is_single = matches!(arena.dtype(e), DType::BFloat16 | DType::Float32);
+        is_single
+            && match arena.expr(e) {
+                Expr::Load(..) => arena.dtype(e) == DType::BFloat16,
+                Expr::Float(_) => true,
+                Expr::Broadcast(a) | Expr::Extract(a, _) => self.has_short_nans(a, depth),
+                Expr::Cast(a) => arena.dtype(a).is_integer() || self.has_short_nans(a, depth),
+                Expr::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Div | BinOp::Min | BinOp::Max, a, b)
+                | Expr::Select(_, a, b)
+                | Expr::IfThenElse(_, a, b) => self.has_short_nans(a, depth) && self.has_short_nans(b, depth),
+                Expr::Pack(list) => arena.list(list).iter().all(|&item| self.has_short_nans(item, depth)),
+                _ => false,
+            }
+    }
+
     /// The high halves of lanes, in the low ones.
     fn shifted_down(&mut self, a: VReg, width: Width) -> VReg {
         let dst = self.fresh();
         self.push(Inst::Shift { dst, a, left: false, by: 16, width });
         dst
+    }
+
+    /// The bits of floats rounded to bfloat16, in the low halves, for numbers and NaNs whose low half is zero.
+    fn bf16_bits_of_numbers(&mut self, a: VReg, width: Width) -> VReg {
+        let int = Elem::I32;
+        let [one, half] = [1, 0x7fff].map(|c| self.constant(c, int));
+        let high = self.shifted_down(a, width);
+        let odd = self.binary(Op2::And, &[high], &[one], int, width)[0];
+        let biased = self.binary(Op2::Add, &[a], &[half], int, width)[0];
+        let sum = self.binary(Op2::Add, &[biased], &[odd], int, width)[0];
+        self.shifted_down(sum, width)
     }
 
     /// The bits of floats rounded to bfloat16, in the low halves; NaN stays NaN.

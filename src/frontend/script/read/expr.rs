@@ -350,10 +350,17 @@ impl<'a> FuncReader<'a, '_> {
                 Some(self.func.arena.int(v as i64, dtype))
             }
             Value::Float(v) if dtype.is_float() => {
+                let mut rounded = v;
                 if v.is_finite() && dtype.round(v).is_infinite() {
-                    return self.fail(range_error(format!("{v:?}")));
+                    // TVM prints the least and the greatest bfloat16 as those of float32, and means finite numbers.
+                    match dtype.max_value() {
+                        Err(most) if dtype == DType::BFloat16 && v.abs() == f64::from(f32::MAX) => {
+                            rounded = most.copysign(v);
+                        }
+                        _ => return self.fail(range_error(format!("{v:?}"))),
+                    }
                 }
-                Some(self.func.arena.float(v, dtype))
+                Some(self.func.arena.float(rounded, dtype))
             }
             Value::Float(v) => {
                 let message = format!("expected a constant of type `{dtype}`, found the float {v:?}");

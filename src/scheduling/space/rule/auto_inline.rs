@@ -3,8 +3,10 @@
 //! *When*: a block computes a scalar from nothing; or it writes one buffer element by element, from elements at the
 //! same or shifted indices, and neither calls `exp` or another costly function nor contains a condition. In a program
 //! without reductions only the first part of this matters. Not if each element is part of at least 16 results of a
-//! reduction, and computed, not only copied or converted. *What*: `compute_inline`. *Why*: the buffer's memory traffic
-//! is saved, and only what costs less than a load is recomputed, not too often. As in TVM but for the exception.
+//! reduction, and computed, not only copied or converted. Blocks that fill small matrices of constants, and the reductions
+//! that apply these, are left to the code generator as they are, by this rule and the others. *What*: `compute_inline`.
+//! *Why*: the buffer's memory traffic is saved, and only what costs less than a load is recomputed, not too often. As in
+//! TVM but for the exceptions.
 //!
 //! ```python
 //! @T.prim_func
