@@ -9,8 +9,11 @@
 //! out[…, p]                 = phases[…, p % s, p / s]
 //! ```
 //!
+//! Where the data has many channels, one product comes before the sums ([`super::columns`]).
+//!
 //! So no product has an inserted zero, as it would if the data were spread by the stride first.
 
+use super::columns::Columns;
 use super::conv::Conv;
 use super::pad::of_type;
 use super::*;
@@ -99,11 +102,51 @@ fn stages(cx: &mut Lower<'_>) -> Result<Vec<Tensor>, OpError> {
     let (shape, dtype) = (cx.out_shape(0)?, cx.out_dtype(0)?);
     let (of_data, of_weight) = (cx.shape_of(data), cx.shape_of(weight));
     let te = &mut cx.te;
-    let (batch, features) = (shape[conv.out.at('N')], shape[conv.out.at('C')]);
-    let (inputs, outputs) = (of_data[conv.data.at('C')], of_weight[conv.kernel.at('O')]);
     let out = conv.out.spatial_of(&shape);
     let phases = Phases::of(te, &conv, &conv.kernel.spatial_of(&of_weight), &out);
 
+    let strided: Vec<usize> = (0..conv.n()).filter(|&d| conv.strides[d] > 1).collect();
+    let operands = (data, weight);
+    let by_phase = match Columns::of(te, &conv, &of_data, &of_weight) {
+        Some(columns) => columns.phases(te, operands, shape[conv.out.at('N')], &phases.quotients, dtype),
+        None => by_phase(te, &conv, &phases, operands, &strided, &shape, dtype),
+    };
+    let is_final = strided.is_empty() && conv.out.name.starts_with("NC") && conv.out.spatial.is_sorted();
+    if is_final {
+        return Ok(vec![by_phase]);
+    }
+    Ok(vec![te.compute("T_interleave", &shape, |te, i| {
+        let mut at = vec![i[conv.out.at('N')], i[conv.out.at('C')]];
+        let mut quotients = Vec::with_capacity(conv.n());
+        for (d, &dim) in conv.out.spatial.iter().enumerate() {
+            let stride = te.extent(conv.strides[d]);
+            if conv.strides[d] == 1 {
+                quotients.push(i[dim]);
+                continue;
+            }
+            // The position before padding is taken away, from the first quotient on.
+            let position = te.add_const(i[dim], conv.before[d] % conv.strides[d]);
+            at.push(te.floor_mod(position, stride));
+            quotients.push(te.floor_div(position, stride));
+        }
+        at.extend(quotients);
+        te.at(by_phase, &at)
+    })])
+}
+
+/// The sums by remainders and quotients of positions, as convolutions.
+fn by_phase(
+    te: &mut Te,
+    conv: &Conv,
+    phases: &Phases<'_>,
+    (data, weight): (Tensor, Tensor),
+    strided: &[usize],
+    shape: &[ExprId],
+    dtype: DType,
+) -> Tensor {
+    let (of_data, of_weight) = (te.shape(data).to_vec(), te.shape(weight).to_vec());
+    let (batch, features) = (shape[conv.out.at('N')], shape[conv.out.at('C')]);
+    let (inputs, outputs) = (of_data[conv.data.at('C')], of_weight[conv.kernel.at('O')]);
     let mut of_kernel = vec![outputs, inputs];
     of_kernel.extend(&phases.remainders);
     of_kernel.extend(&phases.taps);
@@ -148,13 +191,12 @@ fn stages(cx: &mut Lower<'_>) -> Result<Vec<Tensor>, OpError> {
 
     let groups = te.extent(conv.groups);
     let in_group = te.floor_div(inputs, groups);
-    let strided: Vec<usize> = (0..conv.n()).filter(|&d| conv.strides[d] > 1).collect();
     let mut of_phases = vec![batch, features];
     of_phases.extend(strided.iter().map(|&d| phases.remainders[d]));
     of_phases.extend(&phases.quotients);
     let mut domain = vec![in_group];
     domain.extend(&phases.taps);
-    let by_phase = te.reduce("compute", &of_phases, &domain, Reducer::Sum, |te, i, k| {
+    te.reduce("compute", &of_phases, &domain, Reducer::Sum, |te, i, k| {
         let (remainder, quotient) = i[2..].split_at(strided.len());
         let (mut to, mut from) = (i[1], k[0]);
         if conv.groups > 1 {
@@ -178,28 +220,7 @@ fn stages(cx: &mut Lower<'_>) -> Result<Vec<Tensor>, OpError> {
         let (x, w) = (te.at(data_pad, &of_data), te.at(kernel, &of_kernel));
         let (x, w) = (te.cast(dtype, x), te.cast(dtype, w));
         te.mul(x, w)
-    });
-    let is_final = strided.is_empty() && conv.out.name.starts_with("NC") && conv.out.spatial.is_sorted();
-    if is_final {
-        return Ok(vec![by_phase]);
-    }
-    Ok(vec![te.compute("T_interleave", &shape, |te, i| {
-        let mut at = vec![i[conv.out.at('N')], i[conv.out.at('C')]];
-        let mut quotients = Vec::with_capacity(conv.n());
-        for (d, &dim) in conv.out.spatial.iter().enumerate() {
-            let stride = te.extent(conv.strides[d]);
-            if conv.strides[d] == 1 {
-                quotients.push(i[dim]);
-                continue;
-            }
-            // The position before padding is taken away, from the first quotient on.
-            let position = te.add_const(i[dim], conv.before[d] % conv.strides[d]);
-            at.push(te.floor_mod(position, stride));
-            quotients.push(te.floor_div(position, stride));
-        }
-        at.extend(quotients);
-        te.at(by_phase, &at)
-    })])
+    })
 }
 
 fn zero_index(te: &mut Te) -> ExprId {
@@ -351,6 +372,41 @@ mod tests {
             );
             let expected = scattered(&x, &k, taps as usize, (stride as usize, dilation as usize, before, out as usize));
             check(&[("x", &[1, 2, 5], &x), ("k", &[2, 3, taps], &k)], &call, &expected);
+        }
+    }
+
+    #[test]
+    fn products_of_many_channels_are_added_where_they_meet() {
+        // Rows, columns, taps, stride, padding before and after, and what is added to the result.
+        for (h, w, taps, stride, before, after, added) in [
+            (3, 4, 2, 2, 0, 0, 0),
+            (3, 4, 4, 2, 1, 1, 0),
+            (2, 3, 3, 2, 1, 1, 1),
+            (3, 2, 5, 3, 3, 0, 2),
+            (2, 2, 1, 2, 0, 0, 1),
+        ] {
+            let (x, k) = (varied(&[2, 32, h, w]), varied(&[32, 3, taps, taps]));
+            let out = |n: i64| (n - 1) * stride + taps + added - before - after;
+            let (rows, columns) = (out(h), out(w));
+            let mut expected = vec![0.0; (2 * 3 * rows * columns) as usize];
+            for (at, value) in x.iter().enumerate() {
+                let at = at as i64;
+                let (n, c, y, z) = (at / (32 * h * w), at / (h * w) % 32, at / w % h, at % w);
+                for (tap, weight) in
+                    k.iter().enumerate().skip((c * 3 * taps * taps) as usize).take((3 * taps * taps) as usize)
+                {
+                    let tap = tap as i64;
+                    let (o, u, v) = (tap / (taps * taps) % 3, tap / taps % taps, tap % taps);
+                    let (row, column) = (y * stride + u - before, z * stride + v - before);
+                    if (0..rows).contains(&row) && (0..columns).contains(&column) {
+                        expected[(((n * 3 + o) * rows + row) * columns + column) as usize] += value * weight;
+                    }
+                }
+            }
+            let call = format!(
+                "R.nn.conv2d_transpose(x, k, strides={stride}, padding=({before}, {before}, {after}, {after}), output_padding={added})"
+            );
+            check(&[("x", &[2, 32, h, w], &x), ("k", &[32, 3, taps, taps], &k)], &call, &expected);
         }
     }
 }

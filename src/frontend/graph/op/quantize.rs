@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::graph::lower::Operand;
+use crate::ir::Builtin;
 
 const PARAMS: &[Param] = &[
     required("data", Kind::Tensor),
@@ -54,6 +55,10 @@ pub(super) static OPERATORS: &[Operator] = &[
                 let (scale, zero) = quantization.at(te, i);
                 // In the wider of the two types.
                 let wide = if te.dtype(scale).bits() > te.dtype(x).bits() { te.dtype(scale) } else { te.dtype(x) };
+                if wide == DType::Float32 && dtype.is_integer() && dtype.bits() <= 16 {
+                    let (x, scale) = (te.cast(wide, x), te.cast(wide, scale));
+                    return few_steps(te, x, scale, zero, dtype);
+                }
                 let (x, scale, zero) = (te.cast(wide, x), te.cast(wide, scale), te.cast(wide, zero));
                 let mut steps = exact_quotient(te, x, scale);
                 if dtype.is_integer() {
@@ -116,6 +121,62 @@ impl Quantization {
     }
 }
 
+/// To which floats are added so that their last bit counts ones: 1.5 * 2^23.
+const ONES: f64 = 12_582_912.0;
+
+/// round(x / scale) + zero as an integer of up to 16 bits.
+///
+/// The bounds of the type are those of `x` too, times the scale: that product is so near that its quotient rounds to the bound, and all
+/// beyond are the bound. They are the same for many elements, and leave neither infinity nor a value outside the type. The quotient
+/// plus 1.5 * 2^23 is rounded to an integer, halves to even, which is then the lower bits of the float.
+fn few_steps(te: &mut Te, x: ExprId, scale: ExprId, zero: ExprId, dtype: DType) -> ExprId {
+    let float_zero = te.cast(DType::Float32, zero);
+    let mut bound = |bound: Result<i64, f64>| {
+        let bound = bound.map_or_else(|float| float, |int| int as f64);
+        let bound = match te.as_float(float_zero) {
+            Some(zero) => like(te, x, bound - zero),
+            None => {
+                let bound = like(te, x, bound);
+                te.sub(bound, float_zero)
+            }
+        };
+        match (te.as_float(bound), te.as_float(scale)) {
+            (Some(bound), Some(scale)) => like(te, x, f64::from(bound as f32 * scale as f32)),
+            _ => te.mul(bound, scale),
+        }
+    };
+    let (a, b) = (bound(dtype.min_value()), bound(dtype.max_value()));
+    // A scale may be negative.
+    let (least, most) = match (te.as_float(a), te.as_float(b)) {
+        (Some(least), Some(most)) if least <= most => (a, b),
+        (Some(_), Some(_)) => (b, a),
+        _ => (te.min(a, b), te.max(a, b)),
+    };
+    let x = te.min(x, most);
+    let x = te.max(x, least);
+    let quotient = match te.as_float(scale) {
+        Some(1.0) => x,
+        known => {
+            let inverse = match known {
+                Some(scale) => like(te, x, f64::from(1.0 / scale as f32)),
+                None => {
+                    let one = like(te, x, 1.0);
+                    te.binary(BinOp::Div, one, scale)
+                }
+            };
+            let product = te.mul(x, inverse);
+            corrected(te, x, scale, inverse, product)
+        }
+    };
+    let ones = like(te, x, ONES);
+    let rounded = te.add(quotient, ones);
+    let bits = te.builtin(Builtin::Reinterpret, &[rounded], DType::Int32);
+    let (zero, of_ones) = (te.cast(DType::Int32, zero), te.int(i64::from((ONES as f32).to_bits()), DType::Int32));
+    let steps = te.sub(bits, of_ones);
+    let value = te.add(steps, zero);
+    te.cast(dtype, value)
+}
+
 /// The largest quotient that is told from infinity: what is rounded to integers of fewer bits is less.
 const LARGEST: f64 = (1u64 << 40) as f64;
 
@@ -139,6 +200,11 @@ fn exact_quotient(te: &mut Te, a: ExprId, b: ExprId) -> ExprId {
     let product = te.mul(a, inverse);
     let product = te.min(product, most);
     let product = te.max(product, least);
+    corrected(te, a, b, inverse, product)
+}
+
+/// The rounded quotient from the product with the reciprocal.
+fn corrected(te: &mut Te, a: ExprId, b: ExprId, inverse: ExprId, product: ExprId) -> ExprId {
     let minus_one = like(te, a, -1.0);
     let negative = te.mul(product, minus_one);
     let remainder = te.call(Intrinsic::Fma, &[negative, b, a]);
@@ -186,5 +252,29 @@ mod tests {
         check(&inputs, &format!(r#"R.astype({quantized}, "float32")"#), &steps);
         let back: Vec<f32> = steps.iter().enumerate().map(|(i, v)| (v - 3.0) * scale[i % 4]).collect();
         check(&inputs, &format!(r#"R.dequantize({quantized}, s, R.const(3, "int8"), axis=1)"#), &back);
+    }
+
+    #[test]
+    fn halves_and_what_is_out_of_range_are_those_of_a_division() {
+        for scale in [0.02f32, 0.1, 1.0, 3.0, 0.003_921_569, 1e-30, 1e30] {
+            let mut x = vec![f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, 0.0, -0.0, 1e-40];
+            for step in -300..300 {
+                let half = (step as f32 + 0.5) * scale;
+                x.extend([half, half.next_up(), half.next_down()]);
+            }
+            let shape = [x.len() as i64];
+            for (dtype, zero, least, most) in [("uint8", 120.0, 0.0, 255.0), ("int8", -3.0, -128.0, 127.0)] {
+                let steps: Vec<f32> =
+                    x.iter().map(|v| ((v / scale).round_ties_even() + zero).clamp(least, most)).collect();
+                let call = format!(
+                    r#"R.astype(R.quantize(x, R.const({scale:e}, "float32"), R.const({zero}, "{dtype}"), out_dtype="{dtype}"), "float32")"#
+                );
+                check(&[("x", &shape, &x)], &call, &steps);
+                let call = format!(
+                    r#"R.astype(R.quantize(x, s, R.const({zero}, "{dtype}"), out_dtype="{dtype}"), "float32")"#
+                );
+                check(&[("x", &shape, &x), ("s", &[1], &[scale])], &call, &steps);
+            }
+        }
     }
 }

@@ -106,48 +106,87 @@ fn roi_align(cx: &mut Lower<'_>) -> Result<Vec<Tensor>, OpError> {
     let (scale, aligned, is_mean) = (cx.float("spatial_scale"), cx.flag("aligned"), cx.text("mode") == "avg");
     let size = pooled_size(cx)?;
     let n = layout.at('N');
-    let reducer = if is_mean { Reducer::Sum } else { Reducer::Max };
-    let domain = [cx.te.extent(ratio), cx.te.extent(ratio)];
-    Ok(vec![cx.te.reduce("roi_align", &shape, &domain, reducer, |te, i, k| {
-        let mut at = i.to_vec();
-        at[n] = image_of(te, rois, i[n], of_data[n]);
-        let mut taps = Vec::with_capacity(2);
-        let mut outside = te.bool(false);
-        for (d, &dim) in layout.spatial.iter().enumerate() {
-            let (start, end) = bounds(te, rois, i[n], d, scale);
+    let te = &mut cx.te;
+    let regions = shape[n];
+    let image = te.compute("roi_image", &[regions], |te, i| image_of(te, rois, i[0], of_data[n]));
+    // The points of each region along a dimension, for all channels.
+    let points = [0, 1].map(|d| {
+        let extents = [regions, te.extent(size[d] * ratio)];
+        let extent = of_data[layout.spatial[d]];
+        let position = te.compute("roi_position", &extents, |te, i| {
+            let (start, end) = bounds(te, rois, i[0], d, scale);
             let mut length = te.sub(end, start);
             if !aligned {
                 let one = like(te, length, 1.0);
                 length = te.max(length, one);
             }
-            let bins = like(te, length, size[d] as f64);
+            let (bins, per_bin) = (like(te, length, size[d] as f64), te.extent(ratio));
             let bin = te.binary(BinOp::Div, length, bins);
-            let (index, point) = (te.cast(dtype, i[dim]), te.cast(dtype, k[d]));
+            let (index, point) = (te.floor_div(i[1], per_bin), te.floor_mod(i[1], per_bin));
+            let (index, point) = (te.cast(dtype, index), te.cast(dtype, point));
             let first = te.mul(index, bin);
             let first = te.add(start, first);
             let (half, points) = (like(te, bin, 0.5), like(te, bin, ratio as f64));
             let center = te.add(point, half);
             let along = te.mul(center, bin);
             let along = te.binary(BinOp::Div, along, points);
-            let position = te.add(first, along);
-            // Points further than one pixel outside of the image count as 0.
-            let (low, high) = (like(te, position, -1.0), te.cast(dtype, of_data[dim]));
-            let (before, after) = (te.lt(position, low), te.lt(high, position));
-            outside = te.or(outside, before);
-            outside = te.or(outside, after);
-            taps.push((dim, border_taps(te, position, of_data[dim])));
-        }
-        let value = weighted(te, &taps, &mut at, &mut |te, at| te.at(data, at));
-        let zero = like(te, value, 0.0);
-        let value = te.if_then_else(outside, zero, value);
-        match is_mean {
-            true => {
-                let points = like(te, value, (ratio * ratio) as f64);
-                te.binary(BinOp::Div, value, points)
-            }
-            false => value,
-        }
-    })])
+            te.add(first, along)
+        });
+        [0, 1].map(|which| {
+            let index = te.compute("roi_index", &extents, |te, i| {
+                let position = te.at(position, i);
+                border_taps(te, position, extent)[which].index
+            });
+            let weight = te.compute("roi_weight", &extents, |te, i| {
+                let position = te.at(position, i);
+                let tap = border_taps(te, position, extent)[which];
+                let zero = like(te, position, 0.0);
+                let mut weight = tap.weight.unwrap_or(zero);
+                if is_mean {
+                    let points = like(te, weight, ratio as f64);
+                    weight = te.binary(BinOp::Div, weight, points);
+                }
+                // Points further than one pixel outside of the image count as 0.
+                let (low, high) = (like(te, position, -1.0), te.cast(dtype, extent));
+                let (before, after) = (te.lt(position, low), te.lt(high, position));
+                let outside = te.or(before, after);
+                te.select(outside, zero, weight)
+            });
+            (index, weight)
+        })
+    });
+    // Channels are the last dimension, along which all elements have the same points.
+    let last = shape.len() - 1;
+    let channel = layout.at('C');
+    let is_last = channel == last && layout.spatial == [1, 2] && n == 0;
+    let channels_last = |all: &[ExprId]| vec![all[n], all[layout.spatial[0]], all[layout.spatial[1]], all[channel]];
+    let pixels = match is_last {
+        true => data,
+        false => te.compute("roi_channels_last", &channels_last(&of_data), |te, i| {
+            let mut at = i.to_vec();
+            (at[n], at[layout.spatial[0]], at[layout.spatial[1]], at[channel]) = (i[0], i[1], i[2], i[3]);
+            te.at(data, &at)
+        }),
+    };
+    let reducer = if is_mean { Reducer::Sum } else { Reducer::Max };
+    let domain = te.extents(&[ratio, ratio]);
+    let bins = te.reduce("roi_align", &channels_last(&shape), &domain, reducer, |te, i, k| {
+        let taps = [0, 1].map(|d| {
+            let first = te.mul_const(i[1 + d], ratio);
+            let point = te.add(first, k[d]);
+            let tap = |te: &mut Te, (index, weight): (Tensor, Tensor)| Tap {
+                index: te.at(index, &[i[0], point]),
+                weight: Some(te.at(weight, &[i[0], point])),
+            };
+            (1 + d, points[d].iter().map(|&table| tap(te, table)).collect::<Vec<_>>())
+        });
+        let mut at = vec![te.at(image, &[i[0]]), i[1], i[2], i[3]];
+        weighted(te, &taps, &mut at, &mut |te, at| te.at(pixels, at))
+    });
+    if is_last {
+        return Ok(vec![bins]);
+    }
+    Ok(vec![te.compute("roi_layout", &shape, |te, i| te.at(bins, &channels_last(i)))])
 }
 
 /// The two elements around a position that is first moved into the extent.

@@ -2,8 +2,8 @@
 //!
 //! Runs of 1, 2, 4, … elements are merged, so that the time grows with n log n, and equal elements keep their order.
 
-use super::heap::first_in_order;
 use super::*;
+use super::{heap, rank};
 
 /// Of at least so many times as many elements, the first ones are found without sorting all.
 const FEW: i64 = 4;
@@ -169,13 +169,8 @@ pub(super) static OPERATORS: &[Operator] = &[
             let shape = cx.out_shape(0)?;
             let axis = cx.axis(cx.int("axis"), shape.len())?;
             let largest = cx.flag("largest");
-            let (k, n) = (cx.int("k"), cx.shape_of(data)[axis]);
-            let is_few = cx.te.as_int(n).is_some_and(|n| k >= 1 && k <= n / FEW);
-            let order = if is_few {
-                first_in_order(&mut cx.te, data, axis, k, largest, DType::Int64)
-            } else {
-                argsort(&mut cx.te, data, axis, largest, DType::Int64)
-            };
+            let kept = cx.te.as_int(shape[axis]);
+            let order = first_of(&mut cx.te, data, axis, kept, largest);
             let what = cx.text("ret_type");
             let dtype = cx.out_dtype(cx.n_results() - 1)?;
             let mut results = Vec::new();
@@ -215,6 +210,23 @@ fn gathered(te: &mut Te, x: Tensor, order: Tensor, axis: usize, shape: &[ExprId]
         at[axis] = te.at(order, i);
         te.at(x, &at)
     })
+}
+
+/// The indices of at least the first `k` elements along an axis in order; of all if `k` is unknown.
+fn first_of(te: &mut Te, x: Tensor, axis: usize, k: Option<i64>, largest: bool) -> Tensor {
+    let n = te.shape(x)[axis];
+    if let (Some(k), Some(n)) = (k, te.as_int(n))
+        && k >= 1
+        && (k <= n / FEW || n <= rank::SHORT)
+    {
+        if let Some(order) = rank::first_in_order(te, x, axis, k, largest, DType::Int64) {
+            return order;
+        }
+        if k <= n / FEW {
+            return heap::first_in_order(te, x, axis, k, largest, DType::Int64);
+        }
+    }
+    argsort(te, x, axis, largest, DType::Int64)
 }
 
 /// The indices of the elements along an axis in order, by merging runs of 1, 2, 4, … of them. Equal elements keep their order.
@@ -410,9 +422,11 @@ mod tests {
 
     #[test]
     fn a_few_of_many_are_found_in_order() {
-        for (n, k) in [(4, 1), (9, 2), (16, 4), (37, 5), (50, 11)] {
+        for (n, k) in
+            [(4, 1), (9, 2), (16, 4), (37, 5), (50, 11), (64, 8), (64, 40), (150, 2), (150, 30), (300, 70), (2100, 20)]
+        {
             // Many are equal.
-            let x: Vec<f32> = (0..2 * n).map(|i| ((i * 7) % 13) as f32).collect();
+            let x: Vec<f32> = (0..2 * n).map(|i| ((i * 7) % 13 - 6) as f32).collect();
             for largest in [false, true] {
                 let flag = if largest { "True" } else { "False" };
                 let found = results(&[("x", &[2, n], &x)], &format!("R.topk(x, k={k}, largest={flag})"));
@@ -423,6 +437,34 @@ mod tests {
                         assert_eq!(found[1][row * k + place], from as f32, "place {place} of {k} of {n}");
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_are_equal_and_infinity_is_a_number() {
+        for n in [6, 130] {
+            let mut x = vec![-7.0f32; n];
+            x[..6].copy_from_slice(&[-0.0, f32::INFINITY, 0.0, -0.0, f32::NEG_INFINITY, 1e-40]);
+            let shape = [n as i64];
+            let found = results(&[("x", &shape, &x)], "R.topk(x, k=5)");
+            assert_eq!(found[1], [1.0, 5.0, 0.0, 2.0, 3.0], "{n}");
+            let found = results(&[("x", &shape, &x)], "R.topk(x, k=1, largest=False)");
+            assert_eq!(found[1], [4.0], "{n}");
+        }
+    }
+
+    #[test]
+    fn types_without_keys_and_other_axes_have_an_order() {
+        let x: Vec<f32> = (0..400).map(|i| ((i * 7) % 13 - 6) as f32).collect();
+        let column: Vec<f32> = (0..200).map(|r| x[2 * r]).collect();
+        let expected = order(&column, true);
+        for dtype in ["int8", "int32", "int64", "float16", "float64"] {
+            for k in [3, 20, 40] {
+                let call = format!(r#"R.topk(R.astype(x, "{dtype}"), k={k}, axis=0, ret_type="indices")"#);
+                let found = results(&[("x", &[200, 2], &x)], &call);
+                let found: Vec<usize> = found[0].iter().step_by(2).map(|&i| i as usize).collect();
+                assert_eq!(found, expected[..k], "{dtype} {k}");
             }
         }
     }
