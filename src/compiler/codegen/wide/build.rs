@@ -9,7 +9,7 @@ use super::narrow::is_narrow;
 use super::shuffle::lanes_of;
 use crate::codegen::facts::{Reads, ReadsOf};
 use crate::ir::expr::FxBuild;
-use crate::ir::{BinOp, DType, Intrinsic};
+use crate::ir::{BinOp, CmpOp, DType, Intrinsic};
 use crate::loopir::rewrite::mentions_var;
 use crate::loopir::{Affine, Body, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, StmtId, VarId};
 use hashbrown::HashMap;
@@ -635,6 +635,14 @@ impl Builder<'_> {
             Expr::Cast(a) if self.features.bytes => {
                 let (from, to) = (self.kernel.arena.dtype(a), self.kernel.arena.dtype(e));
                 if to == DType::Bool && from != DType::Bool { None } else { self.expr(a) }
+            }
+            Expr::Compare(op @ (CmpOp::Eq | CmpOp::Ne), a, b)
+                if self.features.bytes && self.kernel.arena.dtype(a) == DType::Bool =>
+            {
+                let (a, b) = (self.expr(a)?, self.expr(b)?);
+                let differ = self.binary(Op2::Xor, &a, &b, elem, width);
+                let one = self.constant(0x0101_0101, elem);
+                Some(if op == CmpOp::Ne { differ } else { self.with_all(Op2::Xor, &differ, one, shape) })
             }
             Expr::Not(a) if self.features.bytes => {
                 let (a, one) = (self.expr(a)?, self.constant(0x0101_0101, elem));

@@ -67,6 +67,10 @@ pub(super) fn compared(arena: &Arena, e: ExprId) -> Option<ExprId> {
         return (Elem::of(arena.dtype(a))?.bytes() == Elem::of(arena.dtype(b))?.bytes()).then_some(a);
     }
     match arena.expr(e) {
+        Expr::Compare(_, a, b) if arena.dtype(a) == DType::Bool => {
+            let (a, b) = (compared(arena, a)?, compared(arena, b)?);
+            (Elem::of(arena.dtype(a))?.bytes() == Elem::of(arena.dtype(b))?.bytes()).then_some(a)
+        }
         Expr::Compare(_, a, _) => Some(a),
         Expr::Not(a) => compared(arena, a),
         Expr::Call(Intrinsic::IsNan, list) => Some(arena.list(list)[0]),
@@ -295,6 +299,11 @@ impl Builder<'_> {
         let source = compared(&self.kernel.arena, e)?;
         let shape = self.shape(source)?;
         match self.kernel.arena.expr(e) {
+            Expr::Compare(op @ (CmpOp::Eq | CmpOp::Ne), a, b) if self.kernel.arena.dtype(a) == DType::Bool => {
+                let differ = self.mask_pieces(Op2::Xor, a, b, &shape)?;
+                Some(if op == CmpOp::Ne { differ } else { self.negated(&differ, &shape) })
+            }
+            Expr::Compare(_, a, _) if self.kernel.arena.dtype(a) == DType::Bool => None,
             Expr::Compare(op, a, b) => {
                 // Without mask registers, few comparisons of integers exist.
                 let negated = !self.features.masks && shape.elem.is_int();
@@ -329,19 +338,24 @@ impl Builder<'_> {
             }
             _ => {
                 let (op, a, b) = connective(&self.kernel.arena, e)?;
-                let (a, b) = (self.expr(a)?, self.expr(b)?);
-                if !self.features.masks {
-                    return Some(self.binary(op, &a, &b, shape.elem, shape.width));
-                }
-                let mut out = Pieces::new();
-                for (&a, &b) in a.iter().zip(&b) {
-                    let dst = self.fresh_mask();
-                    self.push(Inst::MaskBinary { op, dst, a, b });
-                    out.push(dst);
-                }
-                Some(out)
+                self.mask_pieces(op, a, b, &shape)
             }
         }
+    }
+
+    /// An operation on the masks of two conditions.
+    fn mask_pieces(&mut self, op: Op2, a: ExprId, b: ExprId, shape: &Shape) -> Option<Pieces> {
+        let (a, b) = (self.expr(a)?, self.expr(b)?);
+        if !self.features.masks {
+            return Some(self.binary(op, &a, &b, shape.elem, shape.width));
+        }
+        let mut out = Pieces::new();
+        for (&a, &b) in a.iter().zip(&b) {
+            let dst = self.fresh_mask();
+            self.push(Inst::MaskBinary { op, dst, a, b });
+            out.push(dst);
+        }
+        Some(out)
     }
 
     fn compare(&mut self, op: CmpOp, a: ExprId, b: ExprId, shape: &Shape) -> Option<Pieces> {

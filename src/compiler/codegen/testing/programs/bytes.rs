@@ -15,6 +15,9 @@ impl Generator {
             ("bool", 0) => format!("!({x} && {z})"),
             ("bool", 1) => format!("bitwise_or({x}, !{z})"),
             ("bool", 2) => format!("{x} || {z} && W[0]"),
+            ("bool", 3) => {
+                self.pick(&["{x} != {z}", "{x} == {z}", "({x} == {z}) != W[0]"]).replace("{x}", &x).replace("{z}", &z)
+            }
             ("bool", _) => format!("bitwise_xor({x}, {z})"),
             (_, 0) => format!("max({x}, {z})"),
             (_, 1) => format!("min({x} + {z}, W[0])"),

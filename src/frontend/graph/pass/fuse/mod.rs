@@ -147,7 +147,9 @@ fn groups(function: &Function, module: &Module) -> Vec<Vec<CallId>> {
         // What reads the result in several places and meets again becomes part of it.
         let mut result = call.result;
         while let Some(calls) = diamonds.behind(result, &narrow) {
-            let fits = groups[group].len() + calls.len() <= MAX_CALLS;
+            // Values whose readers meet in the same call compete for them: the first one has them.
+            let are_free = calls.iter().all(|c| !taken.contains(c));
+            let fits = are_free && groups[group].len() + calls.len() <= MAX_CALLS;
             let Some(&last) = calls.last().filter(|&&last| fits && invariant[result.index()] == is_invariant(last))
             else {
                 break;
