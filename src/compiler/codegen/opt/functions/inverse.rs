@@ -17,7 +17,7 @@ struct ArcSine {
 
 fn arc_sine(o: &mut Ops<'_>, x: ExprId) -> ArcSine {
     /// Coefficients of `(asin s - s) / s³` in the square of `s`.
-    const COEFFICIENTS: [f32; 6] = [0.037565213, 0.0144026, 0.03181761, 0.044515721, 0.07500511, 0.1666666];
+    const COEFFICIENTS: [f32; 6] = [0.037565213, 0.0144026, 0.03181761, 0.04451572, 0.07500511, 0.1666666];
     let a = o.abs(x);
     let a = o.named("a", a);
     let (half, one) = (o.c(0.5), o.c(1.0));
