@@ -4,7 +4,7 @@
 //! if_then_else(splat(1, 28) <= ramp(s, 2, 28), pack(X[h * 56 + s - 1], X[h * 56 + s + 1], …), splat(0.0, 28))
 //! ```
 //!
-//! As in a [gather](super::gather), contiguous elements are loaded and permuted; as in a [window](super::window), those
+//! As in a [gather], contiguous elements are loaded and permuted; as in a [window](super::window), those
 //! outside are not accessed. An element between two lanes is loaded only if both exist, since it need not exist otherwise.
 
 use super::build::{Builder, Pieces, Shape};
