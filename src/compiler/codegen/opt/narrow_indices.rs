@@ -12,7 +12,7 @@
 
 use super::machine::Machine;
 use crate::codegen::facts::is_index_sum;
-use crate::ir::{BinOp, DType};
+use crate::ir::{BinOp, Const, DType};
 use crate::loopir::rewrite::{ExprMap, map_operands};
 use crate::loopir::{Arena, Body, Expr, ExprId, For, Kernel, Range, Ranges, Stmt, StmtId};
 
@@ -82,9 +82,9 @@ impl Pass {
                 arena.if_then_else(c, t, o)
             }
             Expr::Compare(op, a, b) if arena.dtype(a) == DType::Int64 && arena.lanes(a) > 1 => {
-                match (self.short(arena, a), self.short(arena, b)) {
-                    (Some(a), Some(b)) => arena.compare(op, a, b),
-                    _ => arena.map_children(e, |arena, child| self.expr(arena, child)),
+                match self.short_sides(arena, a, b) {
+                    Some((a, b)) => arena.compare(op, a, b),
+                    None => arena.map_children(e, |arena, child| self.expr(arena, child)),
                 }
             }
             Expr::Cast(a)
@@ -105,6 +105,42 @@ impl Pass {
         };
         self.memo.insert(e, new);
         new
+    }
+
+    /// Both sides of a comparison as `int32`. A constant in a sum moves to the other side if that is a constant, too: the sum may need a
+    /// bit more. No such sum wraps around as `int64`: both of its terms have 32 bits.
+    fn short_sides(&mut self, arena: &mut Arena, a: ExprId, b: ExprId) -> Option<(ExprId, ExprId)> {
+        if let (Some(a), Some(b)) = (self.short(arena, a), self.short(arena, b)) {
+            return Some((a, b));
+        }
+        if let (Some(sum), Some(limit)) = (self.moved(arena, a, b), self.moved(arena, b, a)) {
+            return Some((sum, limit));
+        }
+        None
+    }
+
+    /// A side of a comparison without its constant term, or as a constant without that of the other side.
+    fn moved(&mut self, arena: &mut Arena, side: ExprId, other: ExprId) -> Option<ExprId> {
+        let constant = |arena: &Arena, e| match arena.as_const(e) {
+            Some(Const::Int(v)) => Some(v),
+            _ => None,
+        };
+        let term = |arena: &Arena, e| match arena.expr(e) {
+            Expr::Binary(BinOp::Add, x, c) => constant(arena, c).filter(|&c| i32::try_from(c).is_ok()).map(|c| (x, c)),
+            _ => None,
+        };
+        match constant(arena, side) {
+            Some(limit) => {
+                let (_, c) = term(arena, other)?;
+                let limit = limit.checked_sub(c).filter(|&v| i32::try_from(v).is_ok())?;
+                Some(arena.constant(limit, arena.ty(side).with_dtype(DType::Int32)))
+            }
+            None => {
+                constant(arena, other)?;
+                let (x, _) = term(arena, side)?;
+                self.short(arena, x)
+            }
+        }
     }
 
     /// A vector of `int64` as `int32`, if it has no more than 32 bits.
