@@ -248,49 +248,47 @@ impl Emitter<'_, '_> {
     fn load_lanes(&mut self, c: ExprId, buffer: BufferId, index: ExprId, o: ExprId) -> Val {
         let (holds, otherwise) = (self.expr(c), self.expr(o));
         let ty = self.kernel.arena.ty(o);
-        let is_gather = self.kernel.arena.lanes(index) > 1;
-        let indices = is_gather.then(|| self.expr(index));
-        let start = (!is_gather).then(|| self.address(buffer, index));
-        let mut lanes = Vec::new();
-        for lane in 0..ty.lanes {
-            let (condition, other) = (self.lane(&holds, lane), self.lane(&otherwise, lane));
-            let (yes, after) = (self.b.create_block(), self.b.create_block());
-            let result = self.b.append_block_param(after, self.b.func.dfg.value_type(other));
-            self.b.ins().brif(condition, yes, &[], after, &[BlockArg::Value(other)]);
-            self.b.seal_block(yes);
-            self.b.switch_to_block(yes);
-            let element = match (&indices, start) {
-                (Some(indices), _) => self.element_at(buffer, indices, lane, ty),
-                (None, Some((pointer, offset))) => {
-                    let at = offset + i32::from(lane) * ty.dtype.bytes() as i32;
-                    self.load_at(pointer, at, ty.with_lanes(1)).single()
-                }
-                (None, None) => unreachable!("an index is a scalar or a vector"),
-            };
-            self.b.ins().jump(after, &[BlockArg::Value(element)]);
-            self.b.seal_block(after);
-            self.b.switch_to_block(after);
-            lanes.push(result);
+        if self.kernel.arena.lanes(index) > 1 {
+            let indices = self.expr(index);
+            return self.lanes_where(&holds, &otherwise, ty, |code, lane| code.element_at(buffer, &indices, lane, ty));
         }
-        self.pack(ty, &lanes)
+        let (pointer, offset) = self.address(buffer, index);
+        self.lanes_where(&holds, &otherwise, ty, |code, lane| {
+            let at = offset + i32::from(lane) * ty.dtype.bytes() as i32;
+            code.load_at(pointer, at, ty.with_lanes(1)).single()
+        })
     }
 
     /// The lanes of a pack where a condition holds, and another value for the rest.
     fn pack_lanes(&mut self, c: ExprId, items: &[ExprId], o: ExprId) -> Val {
         let (holds, otherwise) = (self.expr(c), self.expr(o));
         let ty = self.kernel.arena.ty(o);
+        self.lanes_where(&holds, &otherwise, ty, |code, lane| {
+            let scope = code.open();
+            let element = code.expr(items[usize::from(lane)]).single();
+            code.close(scope);
+            element
+        })
+    }
+
+    /// Computes each lane where a condition holds, in a block of its own, and takes another value for the rest.
+    fn lanes_where(
+        &mut self,
+        holds: &Val,
+        otherwise: &Val,
+        ty: Ty,
+        mut element: impl FnMut(&mut Self, u16) -> Value,
+    ) -> Val {
         let mut lanes = Vec::new();
-        for (lane, &item) in (0..).zip(items) {
-            let (condition, other) = (self.lane(&holds, lane), self.lane(&otherwise, lane));
+        for lane in 0..ty.lanes {
+            let (condition, other) = (self.lane(holds, lane), self.lane(otherwise, lane));
             let (yes, after) = (self.b.create_block(), self.b.create_block());
             let result = self.b.append_block_param(after, self.b.func.dfg.value_type(other));
             self.b.ins().brif(condition, yes, &[], after, &[BlockArg::Value(other)]);
             self.b.seal_block(yes);
             self.b.switch_to_block(yes);
-            let scope = self.open();
-            let element = self.expr(item).single();
-            self.close(scope);
-            self.b.ins().jump(after, &[BlockArg::Value(element)]);
+            let value = element(self, lane);
+            self.b.ins().jump(after, &[BlockArg::Value(value)]);
             self.b.seal_block(after);
             self.b.switch_to_block(after);
             lanes.push(result);

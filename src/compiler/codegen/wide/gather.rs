@@ -119,6 +119,17 @@ pub(super) struct Chunk {
     pub register: VReg,
 }
 
+/// The lanes that a permutation of the register so far (`0..table`) and of another one (from `table`) takes: those from that register,
+/// the rest as they are.
+fn merged(sources: &[(usize, u8)], number: usize, table: u8) -> impl Iterator<Item = u8> {
+    sources.iter().enumerate().map(move |(lane, &(source, at))| match source {
+        _ if source == number => table + at,
+        // Only the lanes of the first register are not in place yet.
+        0 if number == 1 => at,
+        _ => lane as u8,
+    })
+}
+
 impl Builder<'_> {
     /// The elements that the vectors of some statements read; overlapping ranges are united. Either all of the
     /// statements run, or none.
@@ -199,13 +210,7 @@ impl Builder<'_> {
         let acc = self.fresh();
         self.push(Inst::Move { dst: acc, src: chunks[0].register });
         for (number, chunk) in chunks.iter().enumerate().skip(1) {
-            let from = |(lane, &(source, at)): (usize, &(usize, u8))| match source {
-                _ if source == number => table + at,
-                // Only the lanes of the first register are not in place yet.
-                0 if number == 1 => at,
-                _ => lane as u8,
-            };
-            let indices = self.indices(sources.iter().enumerate().map(from), shape.elem)?;
+            let indices = self.indices(merged(sources, number, table), shape.elem)?;
             self.push(Inst::Permute2 { acc, indices, b: chunk.register, width: whole });
         }
         Some(acc)
@@ -227,12 +232,7 @@ impl Builder<'_> {
         let acc = self.fresh();
         self.push(Inst::Move { dst: acc, src: chunks[0].register });
         for (number, chunk) in chunks.iter().enumerate().skip(1) {
-            let from = |(lane, &(source, at)): (usize, &(usize, u8))| match source {
-                _ if source == number => table + at,
-                0 if number == 1 => at,
-                _ => lane as u8,
-            };
-            let indices = self.byte_indices(sources.iter().enumerate().map(from));
+            let indices = self.byte_indices(merged(sources, number, table));
             self.push(Inst::Permute2Bytes { acc, indices, b: chunk.register, width });
         }
         Some(acc)
