@@ -74,6 +74,7 @@
 
 pub(crate) mod access;
 pub(crate) mod analysis;
+mod cases;
 mod constant_matrices;
 pub(crate) mod contraction;
 pub(crate) mod draft;

@@ -12,12 +12,16 @@
 //!
 //! The wide back end packs by shuffles, where strided elements are stored one by one. Such loops interleave channels into pixels, or compute
 //! the parts of tiles of an image.
+//!
+//! Where the stores of one more iteration, except some at its end, follow the loop, they become part of the last vector: the edge of an image cuts
+//! the last tile of a row.
 
 use super::machine::Machine;
-use super::walk::replace_loops;
 use super::widen::{Widener, is_masked};
 use crate::loopir::rewrite::{Substitution, for_each_expr};
-use crate::loopir::{Affine, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, VarId};
+use crate::loopir::{
+    Affine, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Range, Ranges, Stmt, StmtId, VarId,
+};
 use smallvec::SmallVec;
 
 /// Maximum number of stores that become one: as many registers are packed into as many.
@@ -30,20 +34,89 @@ const APART: std::ops::RangeInclusive<i64> = -(MOST as i64)..=MOST as i64;
 /// Interleaves the stores of all loops that allow it.
 pub(super) fn interleave(kernel: &mut Kernel, machine: &Machine) {
     if machine.vectors.has_regions() {
-        kernel.body = body(kernel, kernel.body, machine);
+        let mut pass = Pass { ranges: Ranges::default(), machine };
+        kernel.body = pass.body(kernel, kernel.body);
     }
 }
 
-fn body(kernel: &mut Kernel, old: Body, machine: &Machine) -> Body {
-    replace_loops(kernel, old, &mut |kernel, s, l, out| {
-        if let Some(stores) = Stores::of(kernel, &l)
-            && let Some(made) = stores.interleaved(kernel, &l, machine)
-        {
-            return out.extend(made);
+struct Pass<'a> {
+    /// The values of the variables of loops around.
+    ranges: Ranges,
+    machine: &'a Machine,
+}
+
+impl Pass<'_> {
+    fn body(&mut self, kernel: &mut Kernel, old: Body) -> Body {
+        let list = kernel.stmts.list(old).to_vec();
+        let mut out: Vec<StmtId> = Vec::with_capacity(list.len());
+        let mut next = 0;
+        while let Some(&s) = list.get(next) {
+            next += 1;
+            match kernel.stmts.get(s) {
+                Stmt::For(l) => {
+                    if let Some(stores) = Stores::of(kernel, &l) {
+                        let beyond = self.begun_iteration(kernel, &stores, &l, &list[next..]);
+                        if let Some(made) = stores.interleaved(kernel, &l, beyond, self.machine) {
+                            out.extend(made);
+                            next += beyond;
+                            continue;
+                        }
+                    }
+                    self.ranges.set_loop(&kernel.arena, l.var, l.extent);
+                    let inner = self.body(kernel, l.body);
+                    out.push(if inner == l.body { s } else { kernel.stmts.push(Stmt::For(For { body: inner, ..l })) });
+                }
+                Stmt::If { condition, then, otherwise } => {
+                    let (yes, no) = (self.body(kernel, then), self.body(kernel, otherwise));
+                    let same = (yes, no) == (then, otherwise);
+                    let new = Stmt::If { condition, then: yes, otherwise: no };
+                    out.push(if same { s } else { kernel.stmts.push(new) });
+                }
+                Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } | Stmt::While { .. } => {
+                    out.push(s)
+                }
+            }
         }
-        let inner = body(kernel, l.body, machine);
-        out.push(if inner == l.body { s } else { kernel.stmts.push(Stmt::For(For { body: inner, ..l })) });
-    })
+        if list == out { old } else { kernel.stmts.body(&out) }
+    }
+
+    /// How many of the statements behind a loop are the first stores of one more iteration, whose others could be computed as well: all that
+    /// they read exists.
+    fn begun_iteration(&mut self, kernel: &mut Kernel, stores: &Stores, l: &For, behind: &[StmtId]) -> usize {
+        let Some(n) = kernel.arena.as_int(l.extent) else { return 0 };
+        let at = kernel.arena.index(n);
+        let mut iteration = Substitution::of(l.var, at);
+        let mut begun = 0;
+        let first = iteration.expr(&mut kernel.arena, stores.first);
+        for (i, &s) in behind.iter().enumerate().take(stores.values.len() - 1) {
+            let Stmt::Store { buffer, index, value } = kernel.stmts.get(s) else { break };
+            let place = kernel.arena.add_const(first, i as i64);
+            let expected = (stores.buffer, place, iteration.expr(&mut kernel.arena, stores.values[i]));
+            if (buffer, index, value) != expected {
+                break;
+            }
+            begun += 1;
+        }
+        let ends = begun == 0
+            || behind
+                .get(begun)
+                .is_none_or(|&s| !matches!(kernel.stmts.get(s), Stmt::Store { buffer, .. } if buffer == stores.buffer));
+        let others: SmallVec<[ExprId; MOST]> =
+            stores.values[begun..].iter().map(|&value| iteration.expr(&mut kernel.arena, value)).collect();
+        let exist = ends && others.iter().all(|&value| self.is_readable(kernel, value));
+        if exist { begun } else { 0 }
+    }
+
+    /// Whether a value reads only elements of their buffers.
+    fn is_readable(&mut self, kernel: &Kernel, value: ExprId) -> bool {
+        let mut loads = Vec::new();
+        for_each_expr(&kernel.arena, value, &mut |e| {
+            if let Expr::Load(buffer, index) = kernel.arena.expr(e) {
+                loads.push((kernel.buffer(buffer).len, index));
+            }
+        });
+        loads.iter().all(|&(len, index)| self.ranges.of(&kernel.arena, index).within(Range { lo: 0, hi: len - 1 }))
+    }
 }
 
 /// Stores to consecutive elements in each iteration, by as many elements further in the next one.
@@ -91,30 +164,41 @@ impl Stores {
         })
     }
 
-    fn interleaved(&self, kernel: &mut Kernel, l: &For, machine: &Machine) -> Option<Vec<StmtId>> {
+    /// The stores of all iterations as vectors, and those of one more of which the first `begun` stores are made.
+    fn interleaved(&self, kernel: &mut Kernel, l: &For, begun: usize, machine: &Machine) -> Option<Vec<StmtId>> {
         let lanes = machine.vectors.lanes(kernel.arena.dtype(self.values[0]));
-        let n = kernel.arena.as_int(l.extent)?;
+        let n = kernel.arena.as_int(l.extent)? + i64::from(begun > 0);
+        let missing = if begun > 0 { self.values.len() - begun } else { 0 };
         let mut made = Vec::new();
-        if n / lanes > 1 {
+        // A vector with missing elements is no part of the loop.
+        let whole = if missing > 0 { (n - 1) / lanes } else { n / lanes };
+        if whole > 1 {
             let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
             let at = kernel.arena.mul_const(e, lanes);
-            let stmts = self.vectors(kernel, l, at, lanes as u16)?;
-            let (extent, body) = (kernel.arena.index(n / lanes), kernel.stmts.body(&stmts));
+            let stmts = self.vectors(kernel, l, at, lanes as u16, 0)?;
+            let (extent, body) = (kernel.arena.index(whole), kernel.stmts.body(&stmts));
             made.push(kernel.stmts.push(Stmt::For(For { var, extent, body, kind: LoopKind::Serial, ..*l })));
-        } else if n / lanes == 1 {
+        } else if whole == 1 {
             let at = kernel.arena.index(0);
-            made.extend(self.vectors(kernel, l, at, lanes as u16)?);
+            made.extend(self.vectors(kernel, l, at, lanes as u16, 0)?);
         }
-        let left = n % lanes;
+        let left = n - whole * lanes;
         if left > 0 {
             let at = kernel.arena.index(n - left);
-            made.extend(self.vectors(kernel, l, at, left as u16)?);
+            made.extend(self.vectors(kernel, l, at, left as u16, missing)?);
         }
         Some(made)
     }
 
-    /// The stores of some iterations from `base` on.
-    fn vectors(&self, kernel: &mut Kernel, l: &For, base: ExprId, lanes: u16) -> Option<SmallVec<[StmtId; 8]>> {
+    /// The stores of some iterations from `base` on, without the `missing` ones at the end.
+    fn vectors(
+        &self,
+        kernel: &mut Kernel,
+        l: &For,
+        base: ExprId,
+        lanes: u16,
+        missing: usize,
+    ) -> Option<SmallVec<[StmtId; 8]>> {
         let mut out = SmallVec::new();
         let mut widener = Widener::new(l.var, base, lanes).with_masks(true);
         let mut vectors: SmallVec<[ExprId; MOST]> = SmallVec::new();
@@ -130,6 +214,7 @@ impl Stores {
         for lane in 0..lanes {
             items.extend(vectors.iter().map(|&v| arena.extract(v, lane)));
         }
+        items.truncate(items.len() - missing);
         let value = arena.pack(&items);
         let index = Substitution::of(l.var, base).expr(arena, self.first);
         out.push(kernel.stmts.push(Stmt::Store { buffer: self.buffer, index, value }));

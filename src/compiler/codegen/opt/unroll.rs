@@ -18,6 +18,10 @@ use crate::loopir::{Arena, Body, Expr, ExprId, For, Iterations, Kernel, LoopKind
 /// window.
 const MAX_WRITTEN_OUT: i64 = 1200;
 
+/// Maximum extent of a loop annotated `Unroll` that is written out to see its size: where each iteration chooses another
+/// of several values, the code is smaller than the body suggests.
+const MAX_CASES: i64 = 16;
+
 /// Maximum number of operations after unrolling a loop around registers; more than any register tile has.
 const MAX_OPERATIONS: i64 = 400;
 
@@ -114,6 +118,14 @@ fn for_loop(
 ) -> Size {
     let n = kernel.arena.as_int(l.extent).unwrap_or(i64::MAX);
     let size = Size { statements: inner.statements.saturating_mul(n), operations: inner.operations.saturating_mul(n) };
+    if l.kind == LoopKind::Unroll && !how.has_registers && size.operations > MAX_WRITTEN_OUT && n <= MAX_CASES {
+        let written = written_out(kernel, &l, n);
+        let size = size_of(kernel, &written, how.machine);
+        if size.operations <= MAX_WRITTEN_OUT {
+            out.extend_from_slice(&written);
+            return size;
+        }
+    }
     let wanted = match l.kind {
         _ if how.has_registers => size.operations <= MAX_OPERATIONS && reads_tile(kernel, &l, how.machine),
         LoopKind::Unroll => size.operations <= MAX_WRITTEN_OUT,
@@ -153,11 +165,29 @@ fn for_loop(
         out.push(if same { s } else { kernel.stmts.push(Stmt::For(l)) });
         return inner;
     }
+    out.extend(written_out(kernel, &l, n));
+    size
+}
+
+/// The body of a loop, once for each of its `n` iterations.
+fn written_out(kernel: &mut Kernel, l: &For, n: i64) -> Vec<StmtId> {
+    let mut written = Vec::new();
     for i in 0..n {
         let at = kernel.arena.index(i);
         let copy = Substitution::of(l.var, at).copy(kernel, l.body);
-        out.extend_from_slice(kernel.stmts.list(copy));
+        written.extend_from_slice(kernel.stmts.list(copy));
     }
+    written
+}
+
+/// The size of statements; a loop counts as one iteration.
+fn size_of(kernel: &mut Kernel, written: &[StmtId], machine: &Machine) -> Size {
+    let mut size = Size::default();
+    let all = kernel.stmts.body(written);
+    kernel.for_each_stmt(all, &mut |_, stmt| {
+        for_each_operand(stmt, |e| size.operations += operations(&kernel.arena, e, machine));
+        size.statements += i64::from(!matches!(stmt, Stmt::For(_) | Stmt::If { .. }));
+    });
     size
 }
 

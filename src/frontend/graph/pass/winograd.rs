@@ -260,18 +260,21 @@ impl Convolution {
         let shape = te.extents(&[items, channels, self.image[0], self.image[1]]);
         let data = te.placeholder("data", DType::Float32, &shape);
         let padded = self.whole_windows(&mut te, data, m);
-        let shape = te.extents(&[m + 2, channels, items, down, m * across + 2]);
-        let rows = te.compute("rows", &shape, |te, i| {
+        // The rows that lie at the same place of their tiles stand together: then what a tile needs of them is contiguous over all tiles.
+        let shape = te.extents(&[m + 2, channels, items, m, down + 1, across]);
+        let columns = te.compute("columns", &shape, |te, i| {
             combined(te, i[0], tiles.data, |te, k| {
-                let row = inside(te, i[3], m, k);
-                te.at(padded, &[i[2], i[1], row, i[4]])
+                let (row, column) = (inside(te, i[4], m, i[3]), inside(te, i[5], m, k));
+                te.at(padded, &[i[2], i[1], row, column])
             })
         });
         let shape = te.extents(&[m + 2, m + 2, channels, items, down, across]);
+        let edge = te.extent(m);
         let result = te.compute("transformed", &shape, |te, i| {
-            combined(te, i[1], tiles.data, |te, k| {
-                let column = inside(te, i[5], m, k);
-                te.at(rows, &[i[0], i[2], i[3], i[4], column])
+            combined(te, i[0], tiles.data, |te, k| {
+                let (place, further) = (te.floor_mod(k, edge), te.floor_div(k, edge));
+                let tile = te.add(i[4], further);
+                te.at(columns, &[i[1], i[2], i[3], place, tile, i[5]])
             })
         });
         te.prim_func("winograd_data", &[data], &[result])
@@ -279,8 +282,9 @@ impl Convolution {
 
     /// The image with its padding, and with zeros for results that do not exist.
     fn whole_windows(&self, te: &mut Te, data: Tensor, m: i64) -> Tensor {
-        let tiles = self.shape.tiles(m);
-        let after = [0, 1].map(|d| m * tiles[d] + 2 - self.image[d] - self.before[d]);
+        let [down, across] = self.shape.tiles(m);
+        let whole = [m * (down + 1), m * across + 2];
+        let after = [0, 1].map(|d| whole[d] - self.image[d] - self.before[d]);
         let zero = te.float(0.0, DType::Float32);
         padded(te, "padded", data, &[0, 0, self.before[0], self.before[1]], &[0, 0, after[0], after[1]], zero)
     }

@@ -47,10 +47,12 @@
 //! In the default space, what a product reads at 16 or more of its results stays a block of its own, unless it only
 //! copies or converts: it would be computed again for every tile of rows. So does a block that reads several elements, and of which a
 //! consumer reads several, if the consumer would then read more than 16: code would grow with each block of a chain.
+//! And so does padding of which each case of a consumer reads several elements: its conditions would be evaluated for each of them.
 //!
 //! TVM: `src/s_tir/meta_schedule/schedule_rule/auto_inline.cc`.
 
 use super::super::analysis::{calls, has_conditional, is_spatial, live_block, read_write_pattern};
+use super::super::cases::axis_of_cases;
 use super::super::contraction::Contraction;
 use super::super::draft::Draft;
 use super::Rule;
@@ -69,6 +71,8 @@ pub(crate) struct AutoInline {
     pub shared_by: i64,
     /// The most elements that a consumer may read instead of several.
     pub most_loads: usize,
+    /// Whether conditions stay outside of blocks that choose among cases.
+    pub keeps_padding: bool,
 }
 
 /// Minimum number of results that make it worthwhile to store what they share: some tiles of rows.
@@ -80,12 +84,17 @@ const LOADS: usize = 16;
 impl AutoInline {
     /// The rule of the default space.
     pub(crate) fn auto() -> AutoInline {
-        AutoInline { shared_by: SHARED, most_loads: LOADS, ..AutoInline::tvm() }
+        AutoInline { shared_by: SHARED, most_loads: LOADS, keeps_padding: true, ..AutoInline::tvm() }
     }
 
     /// The rule with TVM's parameters.
     pub(crate) fn tvm() -> AutoInline {
-        AutoInline { disallowed: vec![Intrinsic::Exp], shared_by: i64::MAX, most_loads: usize::MAX }
+        AutoInline {
+            disallowed: vec![Intrinsic::Exp],
+            shared_by: i64::MAX,
+            most_loads: usize::MAX,
+            keeps_padding: false,
+        }
     }
 }
 
@@ -135,6 +144,12 @@ impl AutoInline {
     fn grows(&self, func: &Func, scope: BlockId, block: BlockId) -> bool {
         let written = func.block(block).writes[0].buffer;
         let own = n_loads(func, block, |_| true);
+        let is_conditional = has_conditional(func, block.stmt());
+        let reads_it = |b: BlockId| func.block(b).reads.iter().any(|r| r.buffer == written);
+        let for_cases = |b: &BlockId| axis_of_cases(func, *b).is_some() && reads_it(*b);
+        if self.keeps_padding && is_conditional && func.child_blocks(scope.stmt()).iter().any(for_cases) {
+            return true;
+        }
         own > 1
             && func.child_blocks(scope.stmt()).into_iter().filter(|b| *b != block).any(|b| {
                 let n = n_loads(func, b, |buffer| buffer == written);

@@ -22,6 +22,7 @@ pub(crate) mod row_blocks;
 pub(crate) mod transpose_tiles;
 pub(crate) mod tuple_lanes;
 pub(crate) mod unfold_windows;
+pub(crate) mod unroll_cases;
 
 /// A rule maps a schedule and a block to schedules: the unchanged one if it does not fire, otherwise one or several
 /// changed ones.
@@ -59,6 +60,7 @@ pub(crate) fn auto(machine: Core, variant: usize) -> Vec<Box<dyn Rule>> {
         Box::new(add_rfactor::AddRFactor::for_machine(&machine)),
         Box::new(row_blocks::RowBlocks { machine, variant }),
         Box::new(inline_padding::InlinePadding),
+        Box::new(unroll_cases::UnrollCases),
         Box::new(near_consumer::NearConsumer { machine, variant }),
         Box::new(parallelize_vectorize_unroll::ParallelizeVectorizeUnroll::parallel(machine.threads)),
     ]

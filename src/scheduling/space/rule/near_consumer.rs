@@ -61,10 +61,12 @@
 //! Corresponds to TVM's `random_compute_location`.
 
 use super::super::analysis::{const_extent, is_spatial, live_block};
+use super::super::cases::axis_of_cases;
 use super::super::draft::Draft;
 use super::Rule;
 use super::random_compute_location;
-use crate::ir::{BlockId, Func, IterKind};
+use crate::ir::visit::uses_var;
+use crate::ir::{BlockId, Func, IterKind, LoopId};
 use crate::machine::Core;
 use crate::schedule::Schedule;
 use crate::schedule::analysis::location::{Location, compute_locations};
@@ -132,7 +134,7 @@ impl NearConsumer {
             let lanes =
                 func.block(id).writes.first().map_or(1, |w| self.machine.lanes(func.arena.buffer(w.buffer).dtype));
             let fills_vectors = !is_spatial(func, id) || piece >= VECTORS * lanes;
-            if all as f64 <= before as f64 * (1.0 + REPEATED) && fills_vectors {
+            if all as f64 <= before as f64 * (1.0 + REPEATED) && fills_vectors && has_all_cases(func, id) {
                 // A single sum waits for its own latency, with nothing to overlap it.
                 let waits = !is_spatial(func, id) && piece < 2;
                 found.push((waits, piece, place.decision()));
@@ -141,6 +143,20 @@ impl NearConsumer {
         found.sort_unstable();
         found.get(self.variant / 2).map_or(AT_ROOT, |&(.., decision)| decision)
     }
+}
+
+/// Whether the block's own nest computes all cases together, if it chooses among some.
+fn has_all_cases(func: &Func, id: BlockId) -> bool {
+    axis_of_cases(func, id).is_none_or(|axis| {
+        let binding = func.block(id).iters[axis].value;
+        let is_over_cases = |&l: &LoopId| {
+            let var = func.loop_(l).var;
+            func.child_blocks(l.stmt()) == [id]
+                && const_extent(func, l) != Some(1)
+                && uses_var(&func.arena, binding, &mut |v| v == var)
+        };
+        func.loops_above(id.stmt()).iter().any(is_over_cases)
+    })
 }
 
 /// Total number of iterations of a block, and number of results of its own nest.
