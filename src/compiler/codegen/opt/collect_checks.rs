@@ -21,7 +21,7 @@ use crate::codegen::facts::fails;
 use crate::ir::{BinOp, CmpOp, DType};
 use crate::loopir::rewrite::{Substitution, for_each_expr, mentions_var};
 use crate::loopir::{
-    Affine, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Placement, Stmt, StmtId, VarId,
+    Affine, Body, BufferId, Expr, ExprId, Failure, For, Iterations, Kernel, LoopKind, Placement, Stmt, StmtId, VarId,
 };
 use smallvec::SmallVec;
 
@@ -52,10 +52,12 @@ fn collected(kernel: &mut Kernel, l: &For, placement: Placement, out: &mut Vec<S
     if !is_long || l.kind == LoopKind::Parallel || l.iterations != Iterations::Independent {
         return false;
     }
-    let mut checks = SmallVec::<[_; 2]>::new();
+    let mut checks = SmallVec::<[(ExprId, Failure); 2]>::new();
     let (mut rest, mut written) = (Vec::new(), SmallVec::<[BufferId; 2]>::new());
     for &s in kernel.stmts.list(l.body) {
         match kernel.stmts.get(s) {
+            // Several elements of a place are often read under the same condition.
+            Stmt::Check { condition, failure } if checks.contains(&(condition, failure)) => {}
             Stmt::Check { condition, failure } => checks.push((condition, failure)),
             Stmt::Store { buffer, .. } => {
                 written.push(buffer);

@@ -7,6 +7,14 @@
 //! ```
 //!
 //! The sides of `and` and `or` become operands of `bitwise_and` and `bitwise_or` likewise. Vectors evaluate both sides in any case. Conditions that hold for whole rows stay, and so does what is expensive.
+//!
+//! Loads of elements that may not exist take the condition along, where all else of a side can be computed anyway:
+//!
+//! ```text
+//! for j in 14: Y[j] = if_then_else(0.0 <= G[j], X[I[j]] * W[j], 0.0)
+//! // becomes
+//! for j in 14: Y[j] = select(0.0 <= G[j], if_then_else(0.0 <= G[j], X[I[j]], 0.0) * W[j], 0.0)
+//! ```
 
 use super::machine::Machine;
 use crate::codegen::facts::can_fail;
@@ -14,7 +22,7 @@ use crate::ir::{BinOp, Intrinsic};
 use crate::loopir::rewrite::{
     ExprMap, Seen, for_each_expr, for_each_operand, map_expr, map_operands, mentions_var, reads_memory,
 };
-use crate::loopir::{Access, Arena, Body, Expr, ExprId, For, Kernel, Range, Ranges, Stmt, StmtId, Storage, VarId};
+use crate::loopir::{Access, Affine, Arena, Body, Expr, ExprId, For, Kernel, Range, Ranges, Stmt, StmtId, Storage, VarId};
 
 /// Replaces such conditions in all innermost loops; returns whether there was one.
 pub(super) fn speculate(kernel: &mut Kernel, machine: &Machine) -> bool {
@@ -82,10 +90,13 @@ impl Pass {
                 Expr::IfThenElse(c, t, o)
                     if arena.lanes(c) == 1
                         && arena.lanes(e) == 1
-                        && mentions_var(arena, c, &mut |v| v == var)
-                        && self.is_safe(arena, t)
-                        && self.is_safe(arena, o) =>
+                        && mentions_var(arena, e, &mut |v| v == var) =>
                 {
+                    if self.is_safe(arena, t) && self.is_safe(arena, o) {
+                        return mentions_var(arena, c, &mut |v| v == var).then(|| arena.select(c, t, o));
+                    }
+                    let fails = arena.not(c);
+                    let (t, o) = (self.guarded(arena, t, c, var)?, self.guarded(arena, o, fails, var)?);
                     Some(arena.select(c, t, o))
                 }
                 Expr::Binary(op @ (BinOp::And | BinOp::Or), a, b)
@@ -101,6 +112,47 @@ impl Pass {
             })
         });
         if new == old { s } else { kernel.stmts.push(new) }
+    }
+
+    /// A side as it can be evaluated whether or not `condition` holds: elements at scattered places, which may not exist, are loaded only if
+    /// it does. `None` if it has other parts that depend on it, or is nothing but such an element.
+    fn guarded(&mut self, arena: &mut Arena, side: ExprId, condition: ExprId, var: VarId) -> Option<ExprId> {
+        if self.is_safe(arena, side) {
+            return Some(side);
+        }
+        let (mut loads, mut others, mut fits) = (Vec::new(), 0, true);
+        for_each_expr(arena, side, &mut |e| {
+            fits &= !can_fail(arena, e) && arena.lanes(e) == 1;
+            match arena.expr(e) {
+                Expr::Load(_, index) if !self.is_safe(arena, e) => {
+                    fits &= Affine::of(arena, index).stride(arena, var).is_none() && self.is_safe(arena, index);
+                    loads.push(e);
+                }
+                Expr::Call(f, _) => fits &= is_cheap(f),
+                Expr::Local(_) => fits = false,
+                Expr::Binary(..) => others += 1,
+                _ => {}
+            }
+        });
+        if !fits || others == 0 || loads.len() > MOST as usize {
+            return None;
+        }
+        let guarded = map_expr(arena, side, &mut ExprMap::default(), &mut |arena, e| match arena.expr(e) {
+            Expr::Load(..) if loads.contains(&e) => {
+                let zero = arena.constant(0, arena.ty(e));
+                Some(arena.if_then_else(condition, e, zero))
+            }
+            // A load that another condition guards.
+            Expr::IfThenElse(own, t, o) => match arena.expr(t) {
+                Expr::IfThenElse(c, load, _) if c == condition && loads.contains(&load) => {
+                    let both = arena.call(Intrinsic::BitAnd, &[condition, own]);
+                    Some(arena.if_then_else(both, load, o))
+                }
+                _ => None,
+            },
+            _ => None,
+        });
+        Some(guarded)
     }
 
     /// Whether an expression is cheap, cannot fail, and reads only elements that exist.
