@@ -27,7 +27,7 @@ pub struct Roofline {
     pub bound_us: f64,
     /// The bound that is larger: `operations`, or the level of memory.
     pub bound_by: &'static str,
-    /// The bound by operations, in microseconds; `None` if no peak is known.
+    /// The bound by operations, in microseconds; `None` if no peak is known and nothing else takes time.
     pub operations_us: Option<f64>,
     /// The functions of scalars among the operations.
     pub functions: Vec<FunctionRate>,
@@ -86,7 +86,11 @@ impl Roofline {
             functions.push(FunctionRate { name: "lookup", calls: lookups, gcalls: rate * threads / 1e9 });
         }
         let in_functions: f64 = functions.iter().map(|f| f.calls / f.gcalls / 1e9).sum();
-        let operations = rates.peak.map(|peak| rest.max(0.0) / peak + in_functions);
+        // A program without multiply-adds may have no peak.
+        let operations = match rates.peak {
+            Some(peak) => Some(rest.max(0.0) / peak + in_functions),
+            None => (in_functions > 0.0).then_some(in_functions),
+        };
         let level = Level::of(bytes, rates.target);
         // Bandwidth of caches grows with the threads, that of memory does not.
         let cores = if level == Level::Memory { 1.0 } else { threads };

@@ -22,7 +22,9 @@ use crate::ir::{BinOp, Intrinsic};
 use crate::loopir::rewrite::{
     ExprMap, Seen, for_each_expr, for_each_operand, map_expr, map_operands, mentions_var, reads_memory,
 };
-use crate::loopir::{Access, Affine, Arena, Body, Expr, ExprId, For, Kernel, Range, Ranges, Stmt, StmtId, Storage, VarId};
+use crate::loopir::{
+    Access, Affine, Arena, Body, Expr, ExprId, For, Kernel, Range, Ranges, Stmt, StmtId, Storage, VarId,
+};
 
 /// Replaces such conditions in all innermost loops; returns whether there was one.
 pub(super) fn speculate(kernel: &mut Kernel, machine: &Machine) -> bool {
@@ -88,9 +90,7 @@ impl Pass {
         let new = map_operands(old, |e| {
             map_expr(&mut kernel.arena, e, &mut memo, &mut |arena, e| match arena.expr(e) {
                 Expr::IfThenElse(c, t, o)
-                    if arena.lanes(c) == 1
-                        && arena.lanes(e) == 1
-                        && mentions_var(arena, e, &mut |v| v == var) =>
+                    if arena.lanes(c) == 1 && arena.lanes(e) == 1 && mentions_var(arena, e, &mut |v| v == var) =>
                 {
                     if self.is_safe(arena, t) && self.is_safe(arena, o) {
                         return mentions_var(arena, c, &mut |v| v == var).then(|| arena.select(c, t, o));

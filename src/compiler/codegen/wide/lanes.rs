@@ -345,6 +345,9 @@ impl Builder<'_> {
 
     /// An operation on the masks of two conditions.
     fn mask_pieces(&mut self, op: Op2, a: ExprId, b: ExprId, shape: &Shape) -> Option<Pieces> {
+        if let (Some(of_a), Some(of_b)) = (self.numeric_comparison(a), self.numeric_comparison(b)) {
+            return self.compared_pairs(op, of_a, of_b, shape);
+        }
         let (a, b) = (self.expr(a)?, self.expr(b)?);
         if !self.features.masks {
             return Some(self.binary(op, &a, &b, shape.elem, shape.width));
@@ -352,6 +355,39 @@ impl Builder<'_> {
         let mut out = Pieces::new();
         for (&a, &b) in a.iter().zip(&b) {
             let dst = self.fresh_mask();
+            self.push(Inst::MaskBinary { op, dst, a, b });
+            out.push(dst);
+        }
+        Some(out)
+    }
+
+    /// A comparison of numbers whose masks are computed in mask registers, with the type of its operands.
+    fn numeric_comparison(&self, e: ExprId) -> Option<(CmpOp, ExprId, ExprId)> {
+        match self.kernel.arena.expr(e) {
+            Expr::Compare(op, a, b) if self.features.masks && self.kernel.arena.dtype(a) != DType::Bool => {
+                Some((op, a, b))
+            }
+            _ => None,
+        }
+    }
+
+    /// An operation on the masks of two comparisons, one register after the other: there are few mask registers, and the masks of long vectors
+    /// would take all of them.
+    fn compared_pairs(
+        &mut self,
+        op: Op2,
+        (of_a, a0, a1): (CmpOp, ExprId, ExprId),
+        (of_b, b0, b1): (CmpOp, ExprId, ExprId),
+        shape: &Shape,
+    ) -> Option<Pieces> {
+        let shape_b = self.shape(b0)?;
+        let (a0, a1) = (self.expr(a0)?, self.expr(a1)?);
+        let (b0, b1) = (self.expr(b0)?, self.expr(b1)?);
+        let mut out = Pieces::new();
+        for i in 0..a0.len().min(b0.len()) {
+            let (a, b, dst) = (self.fresh_mask(), self.fresh_mask(), self.fresh_mask());
+            self.push(Inst::Compare { op: of_a, dst: a, a: a0[i], b: a1[i], elem: shape.elem, width: shape.width });
+            self.push(Inst::Compare { op: of_b, dst: b, a: b0[i], b: b1[i], elem: shape_b.elem, width: shape_b.width });
             self.push(Inst::MaskBinary { op, dst, a, b });
             out.push(dst);
         }

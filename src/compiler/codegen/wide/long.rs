@@ -8,11 +8,12 @@ use crate::loopir::ExprId;
 use smallvec::SmallVec;
 
 impl Builder<'_> {
-    /// Converts int64 to int32 or float32, or back; all registers of the value must be whole.
+    /// Converts int64 to int32 or float32, or back; all registers of int64 must be whole.
     pub(super) fn long(&mut self, a: ExprId, to: DType, shape: &Shape) -> Option<Pieces> {
         let from = self.shape(a)?;
         let whole = Width::of_bytes(self.vector_bytes)?;
-        if from.last.is_some() || shape.last.is_some() {
+        let of_longs = if self.kernel.arena.dtype(a) == DType::Int64 { &from } else { shape };
+        if of_longs.last.is_some() {
             return None;
         }
         let value = self.expr(a)?;
@@ -78,13 +79,14 @@ impl Builder<'_> {
 
     /// Pairs of half registers, each in one register.
     fn joined(&mut self, halves: &[VReg], shape: &Shape) -> Option<Pieces> {
-        if halves.len() == 1 {
-            return Some(Pieces::from_slice(halves));
-        }
         let lanes = self.vector_bytes / 8;
         let mut out = Pieces::new();
         for pair in halves.chunks(2) {
-            let chunks = [Chunk { start: 0, register: pair[0] }, Chunk { start: 1, register: *pair.get(1)? }];
+            let &[low, high] = pair else {
+                out.push(pair[0]);
+                continue;
+            };
+            let chunks = [Chunk { start: 0, register: low }, Chunk { start: 1, register: high }];
             let sources: SmallVec<[(usize, u8); 16]> =
                 (0..2 * lanes).map(|lane| (lane / lanes, (lane % lanes) as u8)).collect();
             out.push(self.selected(&chunks, &sources, shape)?);
