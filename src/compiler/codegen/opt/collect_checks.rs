@@ -44,7 +44,7 @@ fn body(kernel: &mut Kernel, old: Body, placement: Placement) -> Body {
 }
 
 /// Minimum number of iterations for which it pays to look at the elements twice.
-const SHORTEST: i64 = 8;
+const SHORTEST: i64 = 4;
 
 /// Emits the checks and the loop without them; `false` if the loop has none, or they depend on it.
 fn collected(kernel: &mut Kernel, l: &For, placement: Placement, out: &mut Vec<StmtId>) -> bool {

@@ -427,8 +427,7 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     if dtype.is_float() && !machine.reassociates {
         return false;
     }
-    // Operands are contiguous (at least one) or invariant.
-    let mut contiguous = 0;
+    // Operands are contiguous or invariant; the term itself is not.
     // The sum must not determine the place of the result.
     let mut fits = !loads(arena, index, buffer);
     let mut is_busy = false;
@@ -440,11 +439,10 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
         Expr::Call(f, _) => is_busy |= pressure(f, arena.dtype(e), machine) > 0,
         Expr::Load(b, _) if b == buffer => fits = false,
         Expr::Load(b, i) => {
-            has_short &= kernel.buffer(b).dtype == dtype;
             is_wide |= kernel.buffer(b).dtype.bytes() > dtype.bytes();
             match stride(arena, i, l.var) {
                 Some(0) => {}
-                Some(n) if n == i64::from(arena.lanes(e)) => contiguous += 1,
+                Some(n) if n == i64::from(arena.lanes(e)) => has_short &= kernel.buffer(b).dtype == dtype,
                 _ => fits = false,
             }
         }
@@ -452,7 +450,7 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
         _ => {}
     });
     let lanes = machine.vectors.lanes(dtype);
-    if !fits || contiguous == 0 {
+    if !fits || !mentions_var(arena, term, &mut |v| v == l.var) {
         return false;
     }
     // Functions keep the machine busy, and need the registers.
