@@ -1,7 +1,8 @@
 //! # `unfold_windows`
 //!
-//! *When*: a sum of byte products over windows of an operand, whose weights are contiguous along the whole window and
-//! not constant, such as a convolution with channels first. *What*: one sketch is unchanged, and one copies the windows
+//! *When*: a sum of products over windows of an operand, whose weights are contiguous along the whole window, such as a
+//! convolution with channels first: of bytes, if the weights are not constant; of `float32`, if rows of results are shorter than
+//! a vector or their elements read the operand with a stride. *What*: one sketch is unchanged, and one copies the windows
 //! side by side (`reindex`), so that the convolution is a product of matrices: the reduction is one axis, and so are rows
 //! and columns. *Why*: groups of four steps of the reduction are then contiguous in the weights as they are, and columns
 //! fill vectors however short the rows of an image are.
@@ -37,10 +38,11 @@
 //!
 //! Makes a convolution a product of matrices, by a copy of the windows.
 //!
-//! *When*: a contraction of bytes with a window, whose other operand is contiguous along all reduction axes together.
-//! *What*: one schedule is unchanged; in the other one, `reindex` copies the operand at each result and step of the
-//! reduction, and axes are merged as by `merge_axes`. `register_tiles` lays the copy out. *Why*: weights would have to be
-//! laid out anew in each call, which takes long where they are large and the image is small.
+//! *When*: a contraction with a window, whose other operand is contiguous along all reduction axes together. *What*: one
+//! schedule is unchanged; in the other one, `reindex` copies the operand at each result and step of the reduction, and axes are
+//! merged as by `merge_axes`. `register_tiles` lays the copy out. *Why*: weights of bytes would have to be laid out anew in
+//! each call, which takes long where they are large and the image is small. Rows of 7 floats leave half of a vector empty,
+//! where 49 floats of 7 rows fill four vectors nearly.
 //!
 //! ```text
 //! for o, h, w, c, r, s: Y[o, h, w] += X[c, h + r, w + s] * W[o, c, r, s]
@@ -54,7 +56,8 @@ use super::super::contraction::Contraction;
 use super::super::draft::{Draft, Unfolded};
 use super::Rule;
 use super::merge_axes::{MergeAxes, merged};
-use crate::ir::IterKind;
+use crate::ir::{DType, IterKind};
+use crate::machine::register_tile::MOST_APART;
 use crate::schedule::arg::{Lambda, LambdaExpr, Rv};
 use crate::schedule::error::ScheduleError;
 
@@ -64,8 +67,10 @@ pub(crate) struct UnfoldWindows;
 const QUAD: i64 = 4;
 /// Minimum number of results for each element of the copy.
 const REUSE: i64 = 16;
+/// Minimum number of floats in a row of the result that need no copy: most of a vector.
+const ROW: i64 = 16;
 /// Maximum size of the copy in bytes: a few times a second-level cache.
-const MAX_COPY: i64 = 4 << 20;
+const MAX_COPY: i64 = 8 << 20;
 
 impl Rule for UnfoldWindows {
     fn name(&self) -> &'static str {
@@ -99,7 +104,9 @@ impl Windows {
     fn of(c: &Contraction) -> Option<Windows> {
         let [a, b] = &c.inputs[..] else { return None };
         let of_bytes = c.inputs.iter().all(|i| i.access.element_bytes == 1 && i.is_integer && i.is_point);
-        if !of_bytes || !c.dtype.is_integer() || c.dtype.bytes() != QUAD as usize {
+        let of_bytes = of_bytes && c.dtype.is_integer() && c.dtype.bytes() == QUAD as usize;
+        let of_floats = c.dtype == DType::Float32 && c.inputs.iter().all(|i| i.access.element_bytes == 4 && i.is_point);
+        if !of_bytes && !of_floats {
             return None;
         }
         [(a, b), (b, a)].into_iter().find_map(|(x, weights)| {
@@ -114,8 +121,8 @@ impl Windows {
                 steps *= c.axes[i].extent;
             }
             let moves = |i: usize| x.access.strides[i] != 0;
-            if weights.is_constant
-                || steps % QUAD != 0
+            let fits = if of_bytes { !weights.is_constant && steps % QUAD == 0 } else { true };
+            if !fits
                 || c.reuse(x) < REUSE
                 || long(IterKind::Spatial).any(|i| moves(i) == (weights.access.strides[i] != 0))
             {
@@ -132,8 +139,16 @@ impl Windows {
                 size *= c.axes[i].extent;
             }
             pixels.reverse();
+            // Rows of floats that fill most of a vector, and lie together, need no copy.
+            let needs_no_copy = |&i: &usize| {
+                let stride = x.access.strides[i];
+                c.axes[i].extent >= ROW && stride == 1 || stride > MOST_APART
+            };
+            if of_floats && pixels.last().is_none_or(needs_no_copy) {
+                return None;
+            }
             let all = long(IterKind::Spatial).filter(|&i| moves(i)).map(|i| c.axes[i].extent).product::<i64>();
-            let is_small = all.saturating_mul(steps) <= MAX_COPY;
+            let is_small = all.saturating_mul(steps).saturating_mul(x.access.element_bytes) <= MAX_COPY;
             if pixels.is_empty() || !is_small || !(c.overlaps(x) || pixels.len() > 1) {
                 return None;
             }
