@@ -9,17 +9,18 @@
 //! }
 //! // becomes: each lane searches among elements of its own
 //! v = X[0; 16]
-//! i = ramp(0, 1, 16)
+//! i = splat(0, 16)
 //! for j in 3 {
-//!   i = select(v >= X[j * 16 + 16; 16], i, ramp(j * 16 + 16, 1, 16))
-//!   v = select(v >= X[j * 16 + 16; 16], v, X[j * 16 + 16; 16])
+//!   i = select(v >= X[j * 16 + 16; 16], i, splat(j * 16 + 16, 16))
+//!   v = max(v, X[j * 16 + 16; 16])
 //! }
 //! // the best value of all lanes, and the first of its places
 //! best = reduce(max, v)
-//! first = reduce(min, select(v < splat(best, 16), splat(2147483647, 16), i))
+//! first = reduce(min, select(v < splat(best, 16), splat(2147483647, 16), i + ramp(0, 1, 16)))
 //! ```
 //!
-//! The element before the loop is compared at the end. As with other reductions of floats, which of several NaN counts is not defined.
+//! If elements are left, the last row ends with the last element and overlaps the one before: an element that is found twice has one
+//! place. The element before the loop is compared at the end. As with other reductions of floats, which of several NaN counts is not defined.
 
 use super::machine::Machine;
 use super::widen::Widener;
@@ -62,17 +63,6 @@ pub(super) fn search(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut 
     let row = (n / lanes).clamp(1, PARTS) * lanes;
     let Some(vectors) = Vectors::of(kernel, l, &found, row) else { return false };
     vectors.emit(kernel, l, &found, out);
-    let left = n % row;
-    if left > 0 {
-        let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
-        let at = kernel.arena.add_const(e, n - left);
-        let body = Substitution::of(l.var, at).copy(kernel, l.body);
-        let extent = kernel.arena.index(left);
-        let rest = For { var, extent, body, kind: LoopKind::Serial, ..*l };
-        if !search(kernel, &rest, machine, out) {
-            out.push(kernel.stmts.push(Stmt::For(rest)));
-        }
-    }
     true
 }
 
@@ -134,7 +124,7 @@ impl Search {
 }
 
 /// The operands of a connective of conditions.
-fn both(arena: &Arena, e: ExprId, op: BinOp, bitwise: Intrinsic) -> Option<(ExprId, ExprId)> {
+pub(super) fn both(arena: &Arena, e: ExprId, op: BinOp, bitwise: Intrinsic) -> Option<(ExprId, ExprId)> {
     match arena.expr(e) {
         Expr::Binary(o, a, b) if o == op => Some((a, b)),
         Expr::Call(f, list) if f == bitwise => match arena.list(list) {
@@ -145,13 +135,15 @@ fn both(arena: &Arena, e: ExprId, op: BinOp, bitwise: Intrinsic) -> Option<(Expr
     }
 }
 
-/// The elements of rows, and their places as `int32`.
+/// The elements of rows, and the places of the first ones in all lanes, as `int32`.
 struct Vectors {
     row: i64,
     first: (ExprId, ExprId),
     next: (ExprId, ExprId),
     /// The loop over the rows behind the first one.
     rows: Option<For>,
+    /// The last row, if it overlaps the one before.
+    last: Option<(ExprId, ExprId)>,
 }
 
 impl Vectors {
@@ -162,8 +154,8 @@ impl Vectors {
             let mut widener = Widener::new(l.var, base, row as u16);
             let element = widener.value(arena, search.element)?;
             let at = Substitution::of(l.var, base).expr(arena, search.at);
-            let places = arena.ramp(at, 1, row as u16);
-            Some((element, arena.cast(DType::Int32, places)))
+            let at = arena.cast(DType::Int32, at);
+            Some((element, arena.broadcast(at, row as u16)))
         };
         let start = arena.index(0);
         let first = of_row(arena, start)?;
@@ -171,11 +163,13 @@ impl Vectors {
         let base = arena.mul_const(e, row);
         let base = arena.add_const(base, row);
         let next = of_row(arena, base)?;
+        let base = arena.index(n - row);
+        let last = if n % row > 0 { Some(of_row(arena, base)?) } else { None };
         let rows = (n / row > 1).then(|| {
             let extent = kernel.arena.index(n / row - 1);
             For { var, extent, body: l.body, kind: LoopKind::Serial, ..*l }
         });
-        Some(Vectors { row, first, next, rows })
+        Some(Vectors { row, first, next, rows, last })
     }
 
     fn emit(self, kernel: &mut Kernel, l: &For, search: &Search, out: &mut Vec<StmtId>) {
@@ -188,8 +182,12 @@ impl Vectors {
         out.push(kernel.stmts.push(Stmt::Set { local: places, value: self.first.1 }));
         let arena = &mut kernel.arena;
         let (v, p) = (arena.local_expr(values), arena.local_expr(places));
-        if let Some(rows) = self.rows {
-            let (x, k) = self.next;
+        // The best of the lanes, and the earliest of its places: a lane that is not worse has it.
+        let (best_of, worse) = match search.better {
+            CmpOp::Gt => (BinOp::Max, CmpOp::Lt),
+            _ => (BinOp::Min, CmpOp::Gt),
+        };
+        let step = |kernel: &mut Kernel, (x, k): (ExprId, ExprId)| {
             let arena = &mut kernel.arena;
             // In a lane, places grow: the first one of equal elements stays, or the last one replaces it.
             let stays = match (search.earlier, search.better) {
@@ -198,18 +196,19 @@ impl Vectors {
                 (_, better) => better,
             };
             let stays = arena.compare(stays, v, x);
-            let (place, value) = (arena.select(stays, p, k), arena.select(stays, v, x));
+            let (place, value) = (arena.select(stays, p, k), arena.binary(best_of, v, x));
             let step = [Stmt::Set { local: places, value: place }, Stmt::Set { local: values, value }];
-            let step: Vec<StmtId> = step.into_iter().map(|s| kernel.stmts.push(s)).collect();
+            step.map(|s| kernel.stmts.push(s))
+        };
+        if let Some(rows) = self.rows {
+            let step = step(kernel, self.next);
             let body = kernel.stmts.body(&step);
             out.push(kernel.stmts.push(Stmt::For(For { body, ..rows })));
         }
+        if let Some(last) = self.last {
+            out.extend(step(kernel, last));
+        }
         let arena = &mut kernel.arena;
-        // The best of the lanes, and the earliest of its places: a lane that is not worse has it.
-        let (best_of, worse) = match search.better {
-            CmpOp::Gt => (BinOp::Max, CmpOp::Lt),
-            _ => (BinOp::Min, CmpOp::Gt),
-        };
         let (place_of, never) = match search.earlier {
             CmpOp::Lt => (BinOp::Min, i32::MAX),
             _ => (BinOp::Max, i32::MIN),
@@ -227,6 +226,10 @@ impl Vectors {
         let is_worse = arena.compare(worse, v, all);
         let never = arena.int(i64::from(never), DType::Int32);
         let never = arena.broadcast(never, lanes);
+        let start = arena.index(0);
+        let own = arena.ramp(start, 1, lanes);
+        let own = arena.cast(DType::Int32, own);
+        let p = arena.binary(BinOp::Add, p, own);
         let candidates = arena.select(is_worse, never, p);
         let place = arena.reduce(place_of, candidates);
         out.push(kernel.stmts.push(Stmt::Let { var: place_var, value: place }));

@@ -40,6 +40,7 @@ mod speculate;
 mod stagger;
 mod strip_mine;
 mod tabulate;
+mod ties;
 mod transform;
 mod transpose;
 mod unroll;
@@ -125,6 +126,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "row_order", run: Plain(row_order::row_order) },
     Pass { name: "fuse", run: Plain(fuse::fuse) },
     Pass { name: "forward", run: Plain(|k, _| forward::forward(k)) },
+    Pass { name: "ties", run: Plain(|k, _| ties::ties(k)) },
     Pass { name: "hoist", run: Plain(hoist::hoist) },
     Pass { name: "contract", run: Plain(contract::contract) },
     Pass { name: "stagger", run: Simplified(stagger::stagger) },

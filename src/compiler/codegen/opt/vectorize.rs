@@ -389,6 +389,13 @@ fn largest_power(n: i64) -> i64 {
 /// Number of partial sums, in vectors.
 const PARTIAL: i64 = 4;
 
+/// Number of partial results of conditions, in vectors of bytes.
+const PARTIAL_OF_BYTES: i64 = 2;
+
+/// Minimum number of conditions that are combined in lanes of bytes, in vectors: with 3 (200 conditions in a row) lanes of 32 bits
+/// were faster, with 8 lanes of bytes by three times.
+const SHORTEST_OF_BYTES: i64 = 4;
+
 /// Minimum number of contiguous elements that become one vector.
 const SHORTEST: i64 = 4;
 
@@ -415,11 +422,19 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     let Some((op, term)) = combined(&mut kernel.arena, buffer, index, value) else { return false };
     let arena = &kernel.arena;
     let is_condition = arena.dtype(value) == DType::Bool;
+    // Conditions in memory are bytes, as many in a register as it has. To join as many lanes in the end takes longer.
+    let around = outer.iter().map(|o| arena.as_int(o.extent).unwrap_or(1)).fold(n, i64::saturating_mul);
+    let is_of_bytes = is_condition
+        && machine.vectors.has_regions()
+        && n >= MEMORY_BYTES
+        && around >= SHORTEST_OF_BYTES * machine.vectors.bytes as i64
+        && is_of_booleans(arena, term);
     let (sum_op, term, dtype) = match is_condition {
         // All hold if the least of the numbers is 1, and any if the greatest is.
         true => {
             let least = if op == BinOp::And { BinOp::Min } else { BinOp::Max };
-            (least, kernel.arena.cast(DType::Int32, term), DType::Int32)
+            let dtype = if is_of_bytes { DType::UInt8 } else { DType::Int32 };
+            (least, kernel.arena.cast(dtype, term), dtype)
         }
         false => (op, term, arena.dtype(value)),
     };
@@ -449,21 +464,27 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
         Expr::Local(_) => fits = false,
         _ => {}
     });
-    let lanes = machine.vectors.lanes(dtype);
+    let lanes = if is_of_bytes { machine.vectors.bytes as i64 } else { machine.vectors.lanes(dtype) };
     if !fits || !mentions_var(arena, term, &mut |v| v == l.var) {
         return false;
     }
     // Functions keep the machine busy, and need the registers.
     let partial = if is_busy || is_wide { 1 } else { PARTIAL };
-    let row = if has_short && n >= SHORTEST && n <= partial * lanes {
+    let row = if is_of_bytes {
+        largest_power(n.min(PARTIAL_OF_BYTES * lanes))
+    } else if has_short && n >= SHORTEST && n <= partial * lanes {
         n
     } else if n >= 2 * lanes {
         largest_power((n / lanes).min(partial)) * lanes
     } else {
         return false;
     };
+    // An element may count twice for a minimum: the last row may overlap the one before. Without a loop, a condition that is stored
+    // would be kept in a register of one byte, which regions with lanes of 32 bits do not have.
+    let has_loop = n / row > 1 || !outer.is_empty();
+    let may_overlap = matches!(sum_op, BinOp::Min | BinOp::Max) && (has_loop || !is_condition);
     // In loops around it, the remainder has sums of its own.
-    if !outer.is_empty() && n % row > 0 && !has_short {
+    if !outer.is_empty() && n % row > 0 && !has_short && !may_overlap {
         return false;
     }
     let Some(neutral) = neutral(&mut kernel.arena, sum_op, dtype) else { return false };
@@ -478,7 +499,14 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     } else {
         None
     };
-    if !outer.is_empty() && left > 0 && rest.is_none() {
+    let last = if left > 0 && rest.is_none() && may_overlap {
+        let at = kernel.arena.index(n - row);
+        Widener::new(l.var, at, row as u16).value(&mut kernel.arena, term)
+    } else {
+        None
+    };
+    let is_covered = left == 0 || rest.is_some() || last.is_some();
+    if !outer.is_empty() && !is_covered {
         return false;
     }
     let mut inside = Vec::new();
@@ -488,6 +516,12 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     let extent = kernel.arena.index(n / row);
     inside.push(kernel.stmts.push(Stmt::For(For { var, extent, body, kind: LoopKind::Serial, ..*l })));
     sums.push(sum);
+    if let Some(term) = last
+        && let Stmt::Set { local, .. } = step
+    {
+        let value = kernel.arena.binary(sum_op, sum, term);
+        inside.push(kernel.stmts.push(Stmt::Set { local, value }));
+    }
     match rest {
         Some(term) if !outer.is_empty() => {
             let (sum, step) = reduction.sum(kernel, left, term, out);
@@ -513,7 +547,7 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
         kernel.arena.binary(op, value, all)
     });
     out.push(kernel.stmts.push(Stmt::Store { buffer, index, value }));
-    if left > 0 && rest.is_none() {
+    if !is_covered {
         let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
         let at = kernel.arena.add_const(e, n - left);
         let body = Substitution::of(l.var, at).copy(kernel, l.body);
@@ -525,6 +559,19 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
         }
     }
     true
+}
+
+/// Whether a condition consists of conditions in memory.
+fn is_of_booleans(arena: &Arena, e: ExprId) -> bool {
+    let all = |list: &[ExprId]| list.iter().all(|&a| is_of_booleans(arena, a));
+    arena.dtype(e) == DType::Bool
+        && match arena.expr(e) {
+            Expr::Load(..) => true,
+            Expr::Not(a) => all(&[a]),
+            Expr::Binary(BinOp::And | BinOp::Or, a, b) | Expr::Compare(CmpOp::Eq | CmpOp::Ne, a, b) => all(&[a, b]),
+            Expr::Call(Intrinsic::BitAnd | Intrinsic::BitOr, list) => all(arena.list(list)),
+            _ => false,
+        }
 }
 
 /// What partial sums have in common.

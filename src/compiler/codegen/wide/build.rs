@@ -309,7 +309,7 @@ impl Builder<'_> {
         } else if let Expr::Binary(op, sum, other) = self.kernel.arena.expr(value)
             && sum == own
             && !self.is_narrow(self.kernel.arena.dtype(value))
-            && let Some(op) = Op2::of(op, shape.elem)
+            && let Some(op) = self.operation(op, shape.elem)
             && let Some(accs) = self.locals.get(&local).cloned()
             && !self.mentions_local(other, local)
         {
@@ -330,6 +330,15 @@ impl Builder<'_> {
         }
         self.forget_local(local);
         Some(())
+    }
+
+    /// The operation on lanes, if there is an instruction for it. Conditions are bytes 0 and 1 where all lanes are bytes.
+    fn operation(&self, op: BinOp, elem: Elem) -> Option<Op2> {
+        match op {
+            BinOp::And if self.features.bytes => Some(Op2::And),
+            BinOp::Or if self.features.bytes => Some(Op2::Or),
+            _ => Op2::of(op, elem),
+        }
     }
 
     /// The register, or a copy if it may be set again.
@@ -617,11 +626,7 @@ impl Builder<'_> {
                 Some(SmallVec::from_elem(one, n))
             }
             Expr::Binary(op, a, b) => {
-                let op = match op {
-                    BinOp::And if self.features.bytes => Op2::And,
-                    BinOp::Or if self.features.bytes => Op2::Or,
-                    _ => Op2::of(op, elem)?,
-                };
+                let op = self.operation(op, elem)?;
                 let (a, b) = (self.expr(a)?, self.expr(b)?);
                 let value = self.binary(op, &a, &b, elem, width);
                 let dtype = self.kernel.arena.dtype(e);
@@ -643,6 +648,15 @@ impl Builder<'_> {
                 let differ = self.binary(Op2::Xor, &a, &b, elem, width);
                 let one = self.constant(0x0101_0101, elem);
                 Some(if op == CmpOp::Ne { differ } else { self.with_all(Op2::Xor, &differ, one, shape) })
+            }
+            // 1 for each byte but 0.
+            Expr::Compare(CmpOp::Ne, a, b)
+                if self.features.bytes
+                    && self.kernel.arena.dtype(a) == DType::UInt8
+                    && self.kernel.arena.is_number(b, 0) =>
+            {
+                let (a, one) = (self.expr(a)?, self.constant(0x0101_0101, elem));
+                Some(self.with_all(Op2::Min, &a, one, shape))
             }
             Expr::Not(a) if self.features.bytes => {
                 let (a, one) = (self.expr(a)?, self.constant(0x0101_0101, elem));

@@ -11,7 +11,7 @@ use super::RegionArg;
 use super::build::{Builder, Pieces};
 use super::code::{Elem, Inst, Op2, VReg, Width};
 use crate::codegen::facts::{Reads, is_index_sum};
-use crate::ir::DType;
+use crate::ir::{BinOp, Const, DType};
 use crate::loopir::rewrite::{for_each_operand, mentions_var};
 use crate::loopir::{Arena, Expr, ExprId, For};
 use smallvec::SmallVec;
@@ -85,6 +85,15 @@ impl Builder<'_> {
                 return Some(pieces);
             }
             Expr::Var(v) => return self.counters.get(&v).map(|&counter| Pieces::from_elem(counter, 1)),
+            Expr::Binary(BinOp::Mul, a, b) if let Some(by) = self.power_of_two(b) => {
+                let mut pieces = Pieces::new();
+                for a in self.index(a, n)? {
+                    let dst = self.fresh();
+                    self.push(Inst::Shift { dst, a, left: true, by, width });
+                    pieces.push(dst);
+                }
+                pieces
+            }
             Expr::Binary(op, a, b) => {
                 let (a, b) = (self.index(a, n)?, self.index(b, n)?);
                 self.binary(Op2::of(op, Elem::I32)?, &a, &b, Elem::I32, width)
@@ -93,6 +102,14 @@ impl Builder<'_> {
         };
         self.remember(low, pieces.clone());
         Some(pieces)
+    }
+
+    /// The logarithm of a constant in all lanes, if it is a power of two.
+    fn power_of_two(&self, e: ExprId) -> Option<u8> {
+        match self.kernel.arena.as_const(e)? {
+            Const::Int(v) => (v > 0 && v < 1 << 31 && v.count_ones() == 1).then(|| v.trailing_zeros() as u8),
+            Const::Float(_) => None,
+        }
     }
 
     /// Whether a scalar depends on counters or values of the region, or on memory.

@@ -80,6 +80,22 @@ pub(super) fn compared(arena: &Arena, e: ExprId) -> Option<ExprId> {
     }
 }
 
+/// Whether region code can compute vectors of a condition: as masks, which need the lanes of what is compared, or as bytes
+/// where all lanes of the region are bytes.
+pub(super) fn is_condition(arena: &Arena, e: ExprId) -> bool {
+    if compared(arena, e).is_some() {
+        return true;
+    }
+    if let Some((_, a, b)) = connective(arena, e) {
+        return arena.lanes(e) > 1 && is_condition(arena, a) && is_condition(arena, b);
+    }
+    match arena.expr(e) {
+        Expr::Local(_) | Expr::Broadcast(_) => arena.lanes(e) > 1,
+        Expr::Int(_) => true,
+        _ => false,
+    }
+}
+
 impl Builder<'_> {
     /// A call of a function.
     pub(super) fn call(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {

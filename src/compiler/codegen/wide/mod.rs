@@ -511,7 +511,7 @@ impl Planner<'_> {
         let strict = self.options.strict_fp;
         values(arena, e, &mut |e| {
             fine &= match arena.dtype(e) {
-                DType::Bool => lanes::compared(arena, e).is_some(),
+                DType::Bool => lanes::is_condition(arena, e),
                 // Each operation on strict floats would have to round its result.
                 DType::Float16 | DType::BFloat16 if strict => {
                     matches!(arena.expr(e), Expr::Float(_) | Expr::Load(..) | Expr::Broadcast(_) | Expr::Cast(_))
