@@ -184,8 +184,15 @@ impl Builder<'_> {
                 });
             });
         }
-        for &s in stmts {
-            self.stmt(s)?;
+        let mut left = stmts;
+        while let Some((&s, rest)) = left.split_first() {
+            match self.copied_square(left) {
+                Some(done) => left = &left[done..],
+                None => {
+                    self.stmt(s)?;
+                    left = rest;
+                }
+            }
         }
         self.uses = outer_uses;
         self.spans = outer_spans;
@@ -429,7 +436,7 @@ impl Builder<'_> {
         });
     }
 
-    fn forget_buffer(&mut self, b: BufferId) {
+    pub(super) fn forget_buffer(&mut self, b: BufferId) {
         self.forget(|r| r == Reads::Buffer(b));
     }
 

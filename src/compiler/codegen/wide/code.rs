@@ -199,6 +199,10 @@ pub(super) enum Op2 {
     LowLanes,
     /// Interleaves the high halves of each 128-bit chunk of `a` and `b` (`vunpckhps`).
     HighLanes,
+    /// As [`Op2::LowLanes`], with lanes of 16 bits (`vpunpcklwd`).
+    LowWords,
+    /// As [`Op2::HighLanes`], with lanes of 16 bits (`vpunpckhwd`).
+    HighWords,
     /// The even-numbered 128-bit chunks of `a`, then those of `b`.
     EvenChunks,
     /// The odd-numbered 128-bit chunks of `a`, then those of `b`.
@@ -537,6 +541,14 @@ pub(super) enum Inst {
         mask: u8,
         width: Width,
     },
+    /// `a` with the chunk of this number, of 128 bits, loaded from memory; at least 256 bits.
+    InsertChunk {
+        dst: VReg,
+        a: VReg,
+        mem: Mem,
+        chunk: u8,
+        width: Width,
+    },
     /// Prefetches a cache line; the address may be invalid.
     Prefetch {
         mem: Mem,
@@ -571,6 +583,7 @@ impl Inst {
             | Inst::Shift { a, .. }
             | Inst::ShiftByte { a, .. }
             | Inst::MaskNot { a, .. }
+            | Inst::InsertChunk { a, .. }
             | Inst::UpperMask { a, .. } => SmallVec::from_slice(&[a]),
             Inst::Binary { a, b, .. }
             | Inst::Compare { a, b, .. }
@@ -626,6 +639,7 @@ impl Inst {
             | Inst::Permute { dst, .. }
             | Inst::PermuteBytes { dst, .. }
             | Inst::Blend { dst, .. }
+            | Inst::InsertChunk { dst, .. }
             | Inst::Move { dst, .. } => Some(dst),
             Inst::Permute2 { acc, .. }
             | Inst::Permute2Bytes { acc, .. }
@@ -683,6 +697,7 @@ impl Inst {
             | Inst::ShiftByte { a, .. }
             | Inst::MaskNot { a, .. }
             | Inst::UpperMask { a, .. }
+            | Inst::InsertChunk { a, .. }
             | Inst::FmaMem { a, .. } => replace(a),
             Inst::StoreMasked { src: a, mask: b, .. }
             | Inst::JoinMasks { low: a, high: b, .. }

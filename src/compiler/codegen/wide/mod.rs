@@ -449,6 +449,7 @@ impl Planner<'_> {
             Stmt::Store { value, .. } => {
                 let arena = &self.kernel.arena;
                 transpose::row_of(arena, value).is_some()
+                    || transpose::copied_row(arena, value).is_some()
                     || window::has_windows(arena, value)
                     || gather::has_gathers(arena, value)
             }

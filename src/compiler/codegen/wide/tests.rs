@@ -285,8 +285,11 @@ fn squares_are_transposed() {
         ("int32", "A[j * 64 + i] - W[i]", Closeness::Exact),
         ("uint8", "A[j * 64 + i]", Closeness::Exact),
         ("int8", "A[j * 64 + i]", Closeness::Exact),
+        ("float16", "A[j * 64 + i]", Closeness::Exact),
+        ("bfloat16", "A[j * 64 + i]", Closeness::Exact),
     ] {
-        for (n, m) in [(8, 8), (16, 16), (16, 48), (32, 16), (12, 16), (24, 32), (28, 12)] {
+        let divisible = [(8, 8), (16, 16), (16, 48), (32, 16), (32, 64)];
+        for (n, m) in divisible.into_iter().chain([(12, 16), (24, 32), (28, 12), (9, 20), (17, 33), (31, 63)]) {
             for (outer, inner, of_outer, of_inner) in [("i", "j", n, m), ("j", "i", m, n)] {
                 let text = format!(
                     "kernel @f(A: in {dtype}[4160], W: in {dtype}[64], B: out {dtype}[4096]) {{

@@ -10,10 +10,23 @@
 //! ```
 //!
 //! Sixteen rows take 64 shuffles, instead of 256 loads and 256 insertions lane by lane.
+//!
+//! Elements of 8 and 16 bits that are only copied stay as narrow as they are in memory. A chunk holds `u` of them, and
+//! `u` registers hold a tile of `u` columns: register `k` is loaded with the rows `k`, `k + u`, …, one in each chunk.
+//! Then the squares in the chunks are transposed. A step takes the registers `k` and `k + u/2`, and interleaves their
+//! low halves to register `2k`, their high halves to `2k + 1`: it rotates the bits of the register's number followed by
+//! those of the lane's number by one place, so that after `log2(u)` steps the two are exchanged. With `u` of 4:
+//!
+//! ```text
+//! a0 a1 a2 a3     a0 c0 a1 c1     a0 b0 c0 d0
+//! b0 b1 b2 b3     a2 c2 a3 c3     a1 b1 c1 d1
+//! c0 c1 c2 c3     b0 d0 b1 d1     a2 b2 c2 d2
+//! d0 d1 d2 d3     b2 d2 b3 d3     a3 b3 c3 d3
+//! ```
 
 use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, Op2, VReg, Width};
-use crate::loopir::{Arena, Expr, ExprId};
+use crate::loopir::{Arena, Expr, ExprId, Stmt, StmtId};
 use smallvec::{SmallVec, smallvec};
 
 /// The vectors of a square.
@@ -34,7 +47,103 @@ pub(super) fn row_of(arena: &Arena, e: ExprId) -> Option<(Square, u16)> {
     square.map(|square| (square, lane))
 }
 
+/// Bytes of a chunk.
+const CHUNK: usize = 16;
+
+/// The loaded vectors and the lane, if the expression is a row of a transposed tile of elements of 8 or 16 bits, and
+/// each vector fills a chunk.
+pub(super) fn copied_row(arena: &Arena, e: ExprId) -> Option<(Square, u16)> {
+    let Expr::Pack(list) = arena.expr(e) else { return None };
+    let items = arena.list(list);
+    let Expr::Extract(_, lane) = arena.expr(*items.first()?) else { return None };
+    let bytes = arena.dtype(e).bytes();
+    if !matches!(bytes, 1 | 2) || !matches!(items.len() * bytes, 16 | 32 | 64) {
+        return None;
+    }
+    let vectors: Option<Square> = items
+        .iter()
+        .map(|&item| match arena.expr(item) {
+            Expr::Extract(a, l) if l == lane && arena.lanes(a) as usize * bytes == CHUNK => match arena.expr(a) {
+                Expr::Load(_, index) if arena.lanes(index) == 1 => Some(a),
+                _ => None,
+            },
+            _ => None,
+        })
+        .collect();
+    vectors.map(|vectors| (vectors, lane))
+}
+
 impl Builder<'_> {
+    /// Copies a transposed tile of elements of 8 or 16 bits, if the first statements store all its rows. The result is
+    /// the number of these statements; `None`, without any code, if there is no such tile.
+    pub(super) fn copied_square(&mut self, stmts: &[StmtId]) -> Option<usize> {
+        let Stmt::Store { buffer, value, .. } = self.kernel.stmts.get(*stmts.first()?) else { return None };
+        let arena = &self.kernel.arena;
+        let (vectors, _) = copied_row(arena, value)?;
+        let dtype = arena.dtype(value);
+        let columns = CHUNK / dtype.bytes();
+        let width = Width::of_bytes(vectors.len() * dtype.bytes())?;
+        // A step needs one register more than there are columns.
+        let has_registers = columns < 16 || self.features.masks;
+        let is_free = self.guard.is_none() && width.bytes()? <= self.vector_bytes;
+        if dtype != self.kernel.buffer(buffer).dtype || !has_registers || !is_free {
+            return None;
+        }
+        let mut places: SmallVec<[ExprId; 16]> = SmallVec::new();
+        for (lane, &s) in stmts.get(..columns)?.iter().enumerate() {
+            let Stmt::Store { buffer: b, index, value } = self.kernel.stmts.get(s) else { return None };
+            if b != buffer || copied_row(arena, value)? != (vectors.clone(), lane as u16) {
+                return None;
+            }
+            places.push(index);
+        }
+        let mut loads = SmallVec::<[_; 64]>::new();
+        for &vector in &vectors {
+            match arena.expr(vector) {
+                Expr::Load(b, index) if b != buffer => loads.push((b, index)),
+                _ => return None,
+            }
+        }
+        let mut sources = SmallVec::<[_; 64]>::new();
+        for (b, index) in loads {
+            sources.push(self.address(b, index)?);
+        }
+        let mut targets = SmallVec::<[_; 16]>::new();
+        for index in places {
+            targets.push(self.address(buffer, index)?);
+        }
+        // From here on there is code.
+        let mut rows = Pieces::new();
+        for k in 0..columns {
+            let mut row = self.fresh();
+            self.push(Inst::Load { dst: row, mem: sources[k], elem: Elem::F32, width: Width::X });
+            for (chunk, &mem) in sources.iter().skip(k).step_by(columns).enumerate().skip(1) {
+                let dst = self.fresh();
+                self.push(Inst::InsertChunk { dst, a: row, mem, chunk: chunk as u8, width });
+                row = dst;
+            }
+            rows.push(row);
+        }
+        let (low, high, elem) = match dtype.bytes() {
+            1 => (Op2::LowLanes, Op2::HighLanes, Elem::U8),
+            _ => (Op2::LowWords, Op2::HighWords, Elem::I32),
+        };
+        for _ in 0..columns.ilog2() {
+            let (first, second) = rows.split_at(columns / 2);
+            let mut mixed = Pieces::new();
+            for (&a, &b) in first.iter().zip(second) {
+                mixed.push(self.shuffle(low, a, b, elem, width));
+                mixed.push(self.shuffle(high, a, b, elem, width));
+            }
+            rows = mixed;
+        }
+        for (&src, mem) in rows.iter().zip(targets) {
+            self.push(Inst::Store { src, mem, elem: Elem::F32, width });
+        }
+        self.forget_buffer(buffer);
+        Some(columns)
+    }
+
     /// A row of a transposed square. All rows of the square are computed at once, and kept.
     pub(super) fn row(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
         let (square, lane) = row_of(&self.kernel.arena, e)?;

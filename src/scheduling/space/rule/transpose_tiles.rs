@@ -1,7 +1,7 @@
 //! # `transpose_tiles`
 //!
 //! *When*: a block without reduction whose result is contiguous along one loop, and one of its reads along another.
-//! *What*: both loops are split by sampled edges (16 to 128), and the tile goes innermost. *Why*: each cache line is
+//! *What*: both loops are split by sampled edges (16 to 256), and the tile goes innermost. *Why*: each cache line is
 //! used completely, and the code generator transposes tiles in registers.
 //!
 //! ```python
@@ -51,7 +51,7 @@ pub(crate) struct TransposeTiles {
 }
 
 /// Candidate edges of tiles, in elements.
-const EDGES: [i64; 4] = [16, 32, 64, 128];
+const EDGES: [i64; 5] = [16, 32, 64, 128, 256];
 /// Positions in `EDGES` for the loop that reads are contiguous along and for the one that writes are; most promising
 /// first.
 const PROMISING: [[usize; 2]; 6] = [[0, 2], [0, 1], [1, 1], [0, 0], [1, 2], [0, 3]];

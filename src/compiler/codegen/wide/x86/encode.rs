@@ -215,6 +215,10 @@ impl Encoder<'_> {
                     (Elem::I8, Op2::Max) => VPMAXSB,
                     (Elem::U8, Op2::Min) => VPMINUB,
                     (Elem::U8, Op2::Max) => VPMAXUB,
+                    (Elem::I8 | Elem::U8, Op2::LowLanes) => VPUNPCKLBW,
+                    (Elem::I8 | Elem::U8, Op2::HighLanes) => VPUNPCKHBW,
+                    (_, Op2::LowWords) => VPUNPCKLWD,
+                    (_, Op2::HighWords) => VPUNPCKHWD,
                     (Elem::I8 | Elem::U8, _) => return None,
                     (Elem::I64, Op2::ShiftLeft | Op2::ShiftRight | Op2::Div) => return None,
                     (Elem::I64, Op2::Add) => VPADDQ,
@@ -343,6 +347,10 @@ impl Encoder<'_> {
             Inst::Blend { dst, a, b, mask, width } => {
                 let (opcode, rm) = (VPBLENDD, Rm::Reg(self.reg(b)));
                 self.asm.vector(opcode, length(width), self.reg(dst), Some(self.reg(a)), rm, Some(mask));
+            }
+            Inst::InsertChunk { dst, a, mem, chunk, width } => {
+                let rm = self.mem(mem, 16);
+                self.asm.vector(VINSERTF128, length(width), self.reg(dst), Some(self.reg(a)), rm, Some(chunk));
             }
             Inst::Move { dst, src } => self.copy(self.reg(dst), self.reg(src)),
             Inst::Prefetch { mem } => self.asm.prefetch(self.gpr(mem.stream), mem.disp),

@@ -377,7 +377,7 @@ fn arithmetic() {
                     Div => format!("vdiv{s}"),
                     Min => format!("vmin{s}"),
                     Max => format!("vmax{s}"),
-                    Op2::EvenChunks | Op2::OddChunks => continue,
+                    Op2::EvenChunks | Op2::OddChunks | Op2::LowWords | Op2::HighWords => continue,
                 };
                 check(
                     &regs,
@@ -640,6 +640,15 @@ fn bytes() {
                 let inst = Inst::Binary { op, dst: D, a: A, b: B, elem, width };
                 check(&regs, None, inst, &[format!("{name} {d}, {a}, {b}")]);
             }
+            for (op, elem, name) in [
+                (Op2::LowLanes, Elem::U8, "vpunpcklbw"),
+                (Op2::HighLanes, Elem::U8, "vpunpckhbw"),
+                (Op2::LowWords, Elem::I32, "vpunpcklwd"),
+                (Op2::HighWords, Elem::I32, "vpunpckhwd"),
+            ] {
+                let inst = Inst::Binary { op, dst: D, a: A, b: B, elem, width };
+                check(&regs, None, inst, &[format!("{name} {d}, {a}, {b}")]);
+            }
             let all = Inst::Unary { op: Op1::Broadcast, dst: D, a: A, elem: Elem::U8, width };
             check(&regs, None, all, &[format!("vpbroadcastb {d}, {}", regs.v(A, Width::X))]);
             if regs.set.is_evex() {
@@ -653,6 +662,12 @@ fn bytes() {
     for set in SETS {
         let regs = Regs { set, numbers: [1, 2, 3, 4] };
         let (d, x) = (regs.v(D, set.whole()), regs.v(D, Width::X));
+        each_place(16, |mem, place| {
+            let a = regs.v(A, set.whole());
+            let name = if set.is_evex() { "vinsertf32x4" } else { "vinsertf128" };
+            let insert = Inst::InsertChunk { dst: D, a: A, mem, chunk: 1, width: set.whole() };
+            check(&regs, Some(mem), insert, &[format!("{name} {d}, {a}, {place}, 1")]);
+        });
         each_place(1, |mem, place| {
             let load = Inst::LoadAll { dst: D, mem, elem: Elem::I8, width: set.whole() };
             check(&regs, Some(mem), load, &[format!("vpbroadcastb {d}, {place}")]);

@@ -60,6 +60,12 @@ instructions! {
     SHIFT_WORDS        M0F    P66    0x71;
     VSHUFF32X4         M0F3A  P66    0x23;
     VPERM2F128         M0F3A  P66    0x06;
+    /// `vinsertf32x4` with EVEX.
+    VINSERTF128        M0F3A  P66    0x18;
+    VPUNPCKLBW         M0F    P66    0x60;
+    VPUNPCKLWD         M0F    P66    0x61;
+    VPUNPCKHBW         M0F    P66    0x68;
+    VPUNPCKHWD         M0F    P66    0x69;
     VPERMD             M0F38  P66    0x36;
     VPERMT2D           M0F38  P66    0x7E;
     VPERMILPD          M0F3A  P66    0x05 w 1;
