@@ -61,13 +61,13 @@ fn in_order(kernel: &mut Kernel, l: &For, before: &[StmtId]) -> Body {
         }
         // The element that stays is the larger one, the new one if they are equal.
         let extreme = if tie.stays == CmpOp::Ge { BinOp::Max } else { BinOp::Min };
-        for at in 0..new.len() {
-            if let Stmt::Let { var, value } = kernel.stmts.get(new[at])
+        for stmt in &mut new {
+            if let Stmt::Let { var, value } = kernel.stmts.get(*stmt)
                 && let Expr::Select(c, a, b) = kernel.arena.expr(value)
                 && (c, a, b) == (tie.is_better, tie.old, tie.element)
             {
                 let value = kernel.arena.binary(extreme, a, b);
-                new[at] = kernel.stmts.push(Stmt::Let { var, value });
+                *stmt = kernel.stmts.push(Stmt::Let { var, value });
             }
         }
     }
@@ -109,7 +109,7 @@ fn is_later(kernel: &Kernel, l: &For, stmts: &[StmtId], i: usize, tie: &Tie, bef
     let Some((n, place)) = counted.filter(|(_, place)| place.step > 0) else { return false };
     let last = place.step.checked_mul(n.max(0)).and_then(|end| end.checked_add(place.first));
     if last.is_none_or(|last| last > i64::from(i32::MAX))
-        || !start(kernel, register, before).is_some_and(|s| s < place.first)
+        || start(kernel, register, before).is_none_or(|s| s >= place.first)
     {
         return false;
     }
