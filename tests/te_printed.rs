@@ -54,7 +54,7 @@ def rows(n, m):
     return [A, te.compute((n,), lambda i: te.sum(A[i, k], axis=k), name=\"R\")]
 ";
 
-const CASES: [(&str, &str); 7] = [
+const CASES: [(&str, &str); 8] = [
     ("matmul", "20,36,10"),
     ("dense_bias_relu", "20,36,8"),
     ("dense_bias_relu", "1,16,192"),
