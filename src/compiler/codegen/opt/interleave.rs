@@ -17,6 +17,7 @@
 //! the last tile of a row.
 
 use super::machine::Machine;
+use super::walk::replace_loops_and_next;
 use super::widen::{Widener, is_masked};
 use crate::loopir::rewrite::{Substitution, for_each_expr};
 use crate::loopir::{
@@ -47,63 +48,50 @@ struct Pass<'a> {
 
 impl Pass<'_> {
     fn body(&mut self, kernel: &mut Kernel, old: Body) -> Body {
-        let list = kernel.stmts.list(old).to_vec();
-        let mut out: Vec<StmtId> = Vec::with_capacity(list.len());
-        let mut next = 0;
-        while let Some(&s) = list.get(next) {
-            next += 1;
-            match kernel.stmts.get(s) {
-                Stmt::For(l) => {
-                    if let Some(stores) = Stores::of(kernel, &l) {
-                        let beyond = self.begun_iteration(kernel, &stores, &l, &list[next..]);
-                        if let Some(made) = stores.interleaved(kernel, &l, beyond, self.machine) {
-                            out.extend(made);
-                            next += beyond;
-                            continue;
-                        }
-                    }
-                    self.ranges.set_loop(&kernel.arena, l.var, l.extent);
-                    let inner = self.body(kernel, l.body);
-                    out.push(if inner == l.body { s } else { kernel.stmts.push(Stmt::For(For { body: inner, ..l })) });
-                }
-                Stmt::If { condition, then, otherwise } => {
-                    let (yes, no) = (self.body(kernel, then), self.body(kernel, otherwise));
-                    let same = (yes, no) == (then, otherwise);
-                    let new = Stmt::If { condition, then: yes, otherwise: no };
-                    out.push(if same { s } else { kernel.stmts.push(new) });
-                }
-                Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } | Stmt::While { .. } => {
-                    out.push(s)
+        replace_loops_and_next(kernel, old, &mut |kernel, s, l, (body, next), out| {
+            if let Some(stores) = Stores::of(kernel, &l) {
+                let begun = self.begun_iteration(kernel, &stores, &l, (body, next));
+                if let Some(made) = stores.interleaved(kernel, &l, begun, self.machine) {
+                    out.extend(made);
+                    return begun;
                 }
             }
-        }
-        if list == out { old } else { kernel.stmts.body(&out) }
+            self.ranges.set_loop(&kernel.arena, l.var, l.extent);
+            let inner = self.body(kernel, l.body);
+            out.push(if inner == l.body { s } else { kernel.stmts.push(Stmt::For(For { body: inner, ..l })) });
+            0
+        })
     }
 
     /// How many of the statements behind a loop are the first stores of one more iteration, whose others could be computed as well: all that
     /// they read exists.
-    fn begun_iteration(&mut self, kernel: &mut Kernel, stores: &Stores, l: &For, behind: &[StmtId]) -> usize {
+    fn begun_iteration(&mut self, kernel: &mut Kernel, stores: &Stores, l: &For, (body, next): (Body, usize)) -> usize {
         let Some(n) = kernel.arena.as_int(l.extent) else { return 0 };
         let at = kernel.arena.index(n);
         let mut iteration = Substitution::of(l.var, at);
-        let mut begun = 0;
         let first = iteration.expr(&mut kernel.arena, stores.first);
-        for (i, &s) in behind.iter().enumerate().take(stores.values.len() - 1) {
-            let Stmt::Store { buffer, index, value } = kernel.stmts.get(s) else { break };
-            let place = kernel.arena.add_const(first, i as i64);
-            let expected = (stores.buffer, place, iteration.expr(&mut kernel.arena, stores.values[i]));
+        let mut begun = 0;
+        loop {
+            let store = kernel.stmts.list(body).get(next + begun).map(|&s| kernel.stmts.get(s));
+            let Some(Stmt::Store { buffer, index, value }) = store.filter(|_| begun < stores.values.len()) else {
+                break;
+            };
+            let place = kernel.arena.add_const(first, begun as i64);
+            let expected = (stores.buffer, place, iteration.expr(&mut kernel.arena, stores.values[begun]));
             if (buffer, index, value) != expected {
+                if buffer == stores.buffer {
+                    return 0;
+                }
                 break;
             }
             begun += 1;
         }
-        let ends = begun == 0
-            || behind
-                .get(begun)
-                .is_none_or(|&s| !matches!(kernel.stmts.get(s), Stmt::Store { buffer, .. } if buffer == stores.buffer));
-        let others: SmallVec<[ExprId; MOST]> =
-            stores.values[begun..].iter().map(|&value| iteration.expr(&mut kernel.arena, value)).collect();
-        let exist = ends && others.iter().all(|&value| self.is_readable(kernel, value));
+        let is_part = (1..stores.values.len()).contains(&begun);
+        let exist = is_part
+            && stores.values[begun..].iter().all(|&value| {
+                let value = iteration.expr(&mut kernel.arena, value);
+                self.is_readable(kernel, value)
+            });
         if exist { begun } else { 0 }
     }
 

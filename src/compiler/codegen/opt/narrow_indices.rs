@@ -113,10 +113,7 @@ impl Pass {
         if let (Some(a), Some(b)) = (self.short(arena, a), self.short(arena, b)) {
             return Some((a, b));
         }
-        if let (Some(sum), Some(limit)) = (self.moved(arena, a, b), self.moved(arena, b, a)) {
-            return Some((sum, limit));
-        }
-        None
+        Some((self.moved(arena, a, b)?, self.moved(arena, b, a)?))
     }
 
     /// A side of a comparison without its constant term, or as a constant without that of the other side.

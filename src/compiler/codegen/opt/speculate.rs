@@ -92,12 +92,10 @@ impl Pass {
                 Expr::IfThenElse(c, t, o)
                     if arena.lanes(c) == 1 && arena.lanes(e) == 1 && mentions_var(arena, e, &mut |v| v == var) =>
                 {
-                    if self.is_safe(arena, t) && self.is_safe(arena, o) {
-                        return mentions_var(arena, c, &mut |v| v == var).then(|| arena.select(c, t, o));
-                    }
                     let fails = arena.not(c);
-                    let (t, o) = (self.guarded(arena, t, c, var)?, self.guarded(arena, o, fails, var)?);
-                    Some(arena.select(c, t, o))
+                    let (yes, no) = (self.guarded(arena, t, c, var)?, self.guarded(arena, o, fails, var)?);
+                    let pays = (yes, no) != (t, o) || mentions_var(arena, c, &mut |v| v == var);
+                    pays.then(|| arena.select(c, yes, no))
                 }
                 Expr::Binary(op @ (BinOp::And | BinOp::Or), a, b)
                     if arena.lanes(e) == 1
@@ -120,7 +118,7 @@ impl Pass {
         if self.is_safe(arena, side) {
             return Some(side);
         }
-        let (mut loads, mut others, mut fits) = (Vec::new(), 0, true);
+        let (mut loads, mut computes, mut fits) = (Vec::new(), false, true);
         for_each_expr(arena, side, &mut |e| {
             fits &= !can_fail(arena, e) && arena.lanes(e) == 1;
             match arena.expr(e) {
@@ -130,11 +128,11 @@ impl Pass {
                 }
                 Expr::Call(f, _) => fits &= is_cheap(f),
                 Expr::Local(_) => fits = false,
-                Expr::Binary(..) => others += 1,
+                Expr::Binary(..) => computes = true,
                 _ => {}
             }
         });
-        if !fits || others == 0 || loads.len() > MOST as usize {
+        if !fits || !computes || loads.len() > MOST as usize {
             return None;
         }
         let guarded = map_expr(arena, side, &mut ExprMap::default(), &mut |arena, e| match arena.expr(e) {

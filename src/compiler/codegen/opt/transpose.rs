@@ -22,6 +22,7 @@
 //! ```
 
 use super::machine::Machine;
+use super::vectorize::largest_power;
 use super::walk::replace_loops;
 use super::widen::Widener;
 use crate::ir::DType;
@@ -122,14 +123,14 @@ impl Tile {
             // In between, there are as many values in registers as columns, and one more.
             let has_registers = columns < machine.vectors.registers as i64;
             if bytes <= 2 && has_registers && read_trips >= columns && written_trips >= columns {
-                return tile(columns, power_of_two_up_to(written_trips).min(machine.vectors.bytes as i64 / bytes));
+                return tile(columns, largest_power(written_trips).min(machine.vectors.bytes as i64 / bytes));
             }
         }
         // The largest squares that divide both loops: their accesses are aligned more often than those of larger ones that
         // overlap. These are for loops without such a divisor.
         let most = machine.vectors.lanes(lane);
         let common = 1 << (read_trips | written_trips).trailing_zeros();
-        let sides = [most.min(common), most.min(power_of_two_up_to(read_trips.min(written_trips)))];
+        let sides = [most.min(common), most.min(largest_power(read_trips.min(written_trips)))];
         let lanes = sides.into_iter().find(|&lanes| lanes as usize * lane.bytes() > NARROW)?;
         tile(lanes, lanes)
     }
@@ -201,11 +202,6 @@ impl Tile {
 fn parts(trips: i64, lanes: i64) -> impl Iterator<Item = (i64, i64)> {
     let last = (trips % lanes != 0).then_some((1, trips - lanes));
     std::iter::once((trips / lanes, 0)).chain(last)
-}
-
-/// The largest power of two that is not larger than a positive number.
-fn power_of_two_up_to(n: i64) -> i64 {
-    1 << n.ilog2()
 }
 
 /// The type of a lane in registers, where bytes are integers, and floats of half precision floats, of 32 bits; `None` for types that are not transposed.

@@ -380,7 +380,7 @@ fn tabulated(
 }
 
 /// The largest power of two up to `n`.
-fn largest_power(n: i64) -> i64 {
+pub(super) fn largest_power(n: i64) -> i64 {
     if n <= 1 { 1 } else { 1 << n.ilog2() }
 }
 

@@ -5,16 +5,31 @@ use crate::loopir::{Body, For, Kernel, Stmt, StmtId};
 /// Emits the replacement of a loop, which is given with its statement.
 pub(super) type OnLoop<'a> = dyn FnMut(&mut Kernel, StmtId, For, &mut Vec<StmtId>) + 'a;
 
+/// Emits the replacement of a loop and of statements behind it, and returns the number of these. The loop is given with its
+/// statement, the body that contains it, and the position in the body that follows it.
+pub(super) type OnLoopAndNext<'a> = dyn FnMut(&mut Kernel, StmtId, For, (Body, usize), &mut Vec<StmtId>) -> usize + 'a;
+
 /// Replaces each outermost loop of a body by what `on_loop` emits. The traversal enters `if`s; unchanged statements
 /// keep their ids.
 pub(super) fn replace_loops(kernel: &mut Kernel, old: Body, on_loop: &mut OnLoop<'_>) -> Body {
+    replace_loops_and_next(kernel, old, &mut |kernel, s, l, _, out| {
+        on_loop(kernel, s, l, out);
+        0
+    })
+}
+
+/// As [`replace_loops`], where `on_loop` may replace statements behind a loop as well.
+pub(super) fn replace_loops_and_next(kernel: &mut Kernel, old: Body, on_loop: &mut OnLoopAndNext<'_>) -> Body {
     let mut out: Vec<StmtId> = Vec::with_capacity(old.len());
-    for i in 0..old.len() {
-        let s = kernel.stmts.list(old)[i];
+    let mut next = 0;
+    while next < old.len() {
+        let s = kernel.stmts.list(old)[next];
+        next += 1;
         match kernel.stmts.get(s) {
-            Stmt::For(l) => on_loop(kernel, s, l, &mut out),
+            Stmt::For(l) => next += on_loop(kernel, s, l, (old, next), &mut out),
             Stmt::If { condition, then, otherwise } => {
-                let (yes, no) = (replace_loops(kernel, then, on_loop), replace_loops(kernel, otherwise, on_loop));
+                let yes = replace_loops_and_next(kernel, then, on_loop);
+                let no = replace_loops_and_next(kernel, otherwise, on_loop);
                 let same = (yes, no) == (then, otherwise);
                 let new = Stmt::If { condition, then: yes, otherwise: no };
                 out.push(if same { s } else { kernel.stmts.push(new) });

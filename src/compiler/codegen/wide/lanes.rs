@@ -377,7 +377,7 @@ impl Builder<'_> {
         Some(out)
     }
 
-    /// A comparison of numbers whose masks are computed in mask registers, with the type of its operands.
+    /// A comparison of numbers, where there are mask registers.
     fn numeric_comparison(&self, e: ExprId) -> Option<(CmpOp, ExprId, ExprId)> {
         match self.kernel.arena.expr(e) {
             Expr::Compare(op, a, b) if self.features.masks && self.kernel.arena.dtype(a) != DType::Bool => {
@@ -400,10 +400,10 @@ impl Builder<'_> {
         let (a0, a1) = (self.expr(a0)?, self.expr(a1)?);
         let (b0, b1) = (self.expr(b0)?, self.expr(b1)?);
         let mut out = Pieces::new();
-        for i in 0..a0.len().min(b0.len()) {
-            let (a, b, dst) = (self.fresh_mask(), self.fresh_mask(), self.fresh_mask());
-            self.push(Inst::Compare { op: of_a, dst: a, a: a0[i], b: a1[i], elem: shape.elem, width: shape.width });
-            self.push(Inst::Compare { op: of_b, dst: b, a: b0[i], b: b1[i], elem: shape_b.elem, width: shape_b.width });
+        for i in 0..a0.len() {
+            let a = self.compare_pieces(of_a, &a0[i..=i], &a1[i..=i], shape)[0];
+            let b = self.compare_pieces(of_b, &b0[i..=i], &b1[i..=i], &shape_b)[0];
+            let dst = self.fresh_mask();
             self.push(Inst::MaskBinary { op, dst, a, b });
             out.push(dst);
         }

@@ -92,7 +92,8 @@ impl Builder<'_> {
         let mut places: SmallVec<[ExprId; 16]> = SmallVec::new();
         for (lane, &s) in stmts.get(..columns)?.iter().enumerate() {
             let Stmt::Store { buffer: b, index, value } = self.kernel.stmts.get(s) else { return None };
-            if b != buffer || copied_row(arena, value)? != (vectors.clone(), lane as u16) {
+            let (of_row, at) = copied_row(arena, value)?;
+            if b != buffer || usize::from(at) != lane || of_row != vectors {
                 return None;
             }
             places.push(index);

@@ -129,11 +129,12 @@ impl AutoInline {
         if !has_consumer(&sch.states[index], scope, block) {
             return false;
         }
+        let is_conditional = has_conditional(func, block.stmt());
         let is_cheap = !calls(func, block.stmt(), &self.disallowed)
-            && !has_conditional(func, block.stmt())
+            && !is_conditional
             && node.reads.iter().all(|read| read_write_pattern(func, read, write) == (true, true));
         let is_cheap = is_cheap && !(is_computed(func, block) && self.is_shared(func, scope, block));
-        if self.grows(func, scope, block) {
+        if self.grows(func, scope, block) || self.keeps_padding && is_conditional && is_for_cases(func, scope, block) {
             return false;
         }
         // Checked last, since it visits all blocks.
@@ -144,12 +145,6 @@ impl AutoInline {
     fn grows(&self, func: &Func, scope: BlockId, block: BlockId) -> bool {
         let written = func.block(block).writes[0].buffer;
         let own = n_loads(func, block, |_| true);
-        let is_conditional = has_conditional(func, block.stmt());
-        let reads_it = |b: BlockId| func.block(b).reads.iter().any(|r| r.buffer == written);
-        let for_cases = |b: &BlockId| axis_of_cases(func, *b).is_some() && reads_it(*b);
-        if self.keeps_padding && is_conditional && func.child_blocks(scope.stmt()).iter().any(for_cases) {
-            return true;
-        }
         own > 1
             && func.child_blocks(scope.stmt()).into_iter().filter(|b| *b != block).any(|b| {
                 let n = n_loads(func, b, |buffer| buffer == written);
@@ -167,6 +162,13 @@ impl AutoInline {
             },
         )
     }
+}
+
+/// Whether a consumer chooses among several values of elements of the block.
+fn is_for_cases(func: &Func, scope: BlockId, block: BlockId) -> bool {
+    let written = func.block(block).writes[0].buffer;
+    let reads_it = |b: BlockId| func.block(b).reads.iter().any(|r| r.buffer == written);
+    func.child_blocks(scope.stmt()).into_iter().any(|b| reads_it(b) && axis_of_cases(func, b).is_some())
 }
 
 /// The number of different elements that a block reads from some buffers.

@@ -121,7 +121,7 @@ impl Windows {
                 steps *= c.axes[i].extent;
             }
             let moves = |i: usize| x.access.strides[i] != 0;
-            let fits = if of_bytes { !weights.is_constant && steps % QUAD == 0 } else { true };
+            let fits = of_floats || !weights.is_constant && steps % QUAD == 0;
             if !fits
                 || c.reuse(x) < REUSE
                 || long(IterKind::Spatial).any(|i| moves(i) == (weights.access.strides[i] != 0))
