@@ -532,6 +532,8 @@ fn what_was_tuned_is_printed_applied_and_timed_again() {
         "gbs",
         "peak_gflops",
         "peak_fraction",
+        "isa_peak_gflops",
+        "isa_peak_fraction",
         "roofline_fraction",
         "bound_us",
         "bound_by",
@@ -551,6 +553,15 @@ fn what_was_tuned_is_printed_applied_and_timed_again() {
     ];
     assert_eq!(fields, expected);
     assert_eq!((&bench["checked"], &bench["threads"], &bench["isa"]), (&true.into(), &1.into(), &json["isa"]));
+    let narrow = succeeds(&["bench", MATMUL, "--isa", "portable", "--format", "json"]);
+    let narrow: Value = serde_json::from_str(&narrow.out).expect("JSON");
+    let peak = |field: &str| narrow[field].as_f64();
+    if let Some(own) = peak("isa_peak_gflops") {
+        assert!(own < 0.8 * peak("peak_gflops").expect("a peak"), "{narrow:#}");
+        assert!(peak("isa_peak_fraction") > peak("peak_fraction"), "{narrow:#}");
+    } else {
+        assert_eq!(json["isa"], "portable", "only the widest vectors have no peak of their own");
+    }
     let human = succeeds(&["bench", MATMUL, "--trace", text(&file)]);
     assert!(human.out.contains("GFLOP/s") && human.out.contains("result checked"), "{}", human.out);
 

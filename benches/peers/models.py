@@ -7,7 +7,8 @@
 A model is a path, or the name of one of the networks of the `onnx` package (`onnx_models.py` lists them), which get random weights.
 Each is tuned for so many seconds, into a database that `--work-dir` keeps. Then the three run in turns: each waits until the threads
 of the others sleep, then makes a call to warm up and three that count; a row has the medians. `vs best` is the time of the faster peer
-divided by ours: above 1 we are faster. `error` is max|a - b| / max|b| against ONNX Runtime.
+divided by ours: above 1 we are faster. `bound` is the sum of the rooflines of the tuned functions, as `tvmr bench` knows them, divided by
+the measured time. `error` is max|a - b| / max|b| against ONNX Runtime.
 
 All compute in float32. Where floats are multiplied with weights of bytes, the others would round the floats to bytes as well, which is
 faster and less precise; `--quantise` lets them.
@@ -201,6 +202,8 @@ def compare(args, path, directory):
     module = pathlib.Path(directory) / f"built_{identifier(path.stem)}.py"
     subprocess.run([args.tvmr, "build", *common, "-o", module.with_suffix(""), "--emit", "python"], check=True,
                    capture_output=True)
+    bench = subprocess.run([args.tvmr, "bench", *common, "--best", "--format", "json"], check=True, capture_output=True, text=True)
+    bound = json.loads(bench.stdout)["bound_us"] / 1e6
     theirs, load_theirs = loaded(lambda: OnnxRuntime(path, arrays, args.threads, args.quantise))
     expected = theirs()
     vino, _ = loaded(lambda: OpenVino(path, arrays, args.threads, args.quantise))
@@ -218,7 +221,7 @@ def compare(args, path, directory):
             list_.extend(seconds(call) for _ in range(3))
     us, ort, ov = (statistics.median(t) for t in times)
     faster = min(ort, ov)
-    print(f"{path.stem:24} {us * 1e3:9.3f} {ort * 1e3:9.3f} {ov * 1e3:9.3f} {faster / us:8.2f} {error:8.1e} {spent:7.0f} "
+    print(f"{path.stem:24} {us * 1e3:9.3f} {ort * 1e3:9.3f} {ov * 1e3:9.3f} {faster / us:8.2f} {bound / us:6.2f} {error:8.1e} {spent:7.0f} "
           f"{load_ours:7.0f} {load_theirs:7.0f}", flush=True)
     if args.memory:
         print_memory(args, path, module, arrays, expected, directory)
@@ -242,7 +245,7 @@ def main():
     parser.add_argument("--tuning", action="store_true", help="expected times over the seconds of tuning, and trials")
     args = parser.parse_args()
     args.tvmr = str(pathlib.Path(args.tvmr).resolve())
-    print(f"{'model':24} {'tvmr ms':>9} {'ORT ms':>9} {'OV ms':>9} {'vs best':>8} {'error':>8} {'tuned s':>7} {'load ms':>7} {'ORT ms':>7}")
+    print(f"{'model':24} {'tvmr ms':>9} {'ORT ms':>9} {'OV ms':>9} {'vs best':>8} {'bound':>6} {'error':>8} {'tuned s':>7} {'load ms':>7} {'ORT ms':>7}")
     ratios = []
     for name in args.model:
         with tempfile.TemporaryDirectory() as directory:

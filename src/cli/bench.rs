@@ -98,7 +98,11 @@ fn human(r: &BenchReport) -> String {
     }
     let _ = writeln!(text, ", {:.1} GB/s", r.gbs);
     if let (Some(fraction), Some(peak)) = (r.peak_fraction, r.peak_gflops) {
-        let _ = writeln!(text, "  {fraction:.2} of this machine's peak of {peak:.1} GFLOP/s");
+        let _ = write!(text, "  {fraction:.2} of this machine's peak of {peak:.1} GFLOP/s");
+        if let (Some(fraction), Some(peak)) = (r.isa_peak_fraction, r.isa_peak_gflops) {
+            let _ = write!(text, ", {fraction:.2} of the {peak:.1} that {} allows", r.isa);
+        }
+        text.push('\n');
     }
     if let Some(roofline) = r.roofline_fraction {
         let _ = writeln!(text, "  {roofline:.2} of the roofline: {}", bounds(&r.roofline));

@@ -29,6 +29,11 @@ pub struct BenchReport {
     pub peak_gflops: Option<f64>,
     /// `gflops` over `peak_gflops`.
     pub peak_fraction: Option<f64>,
+    /// The peak of the instruction set that the code is for, in 10^9 operations per second, if it has narrower vectors than
+    /// this machine.
+    pub isa_peak_gflops: Option<f64>,
+    /// `gflops` over `isa_peak_gflops`.
+    pub isa_peak_fraction: Option<f64>,
     /// The roofline bound over the median time.
     pub roofline_fraction: Option<f64>,
     /// The roofline.
@@ -86,6 +91,7 @@ pub fn bench(native: &Native, workload: &Workload, func: &Func, program: u64) ->
     let Work { flops, bytes } = flops::work(workload.func());
     let secs = bench.summary.median;
     let peak = if flops > 0.0 { session.peak().map(|p| p.flops()) } else { None };
+    let isa_peak = peak.and_then(|_| native.narrow_peak_setting(workload)).map(|s| s.measure().flops());
     let threads = native.setting().threads;
     let roofline = measured_roofline(native, workload.func(), bytes, peak);
     Ok(BenchReport {
@@ -96,6 +102,8 @@ pub fn bench(native: &Native, workload: &Workload, func: &Func, program: u64) ->
         gbs: bytes as f64 / secs / 1e9,
         peak_gflops: peak.map(|p| p / 1e9),
         peak_fraction: peak.map(|peak| flops / secs / peak),
+        isa_peak_gflops: isa_peak.map(|p| p / 1e9),
+        isa_peak_fraction: isa_peak.map(|peak| flops / secs / peak),
         roofline_fraction: Some(roofline.bound_us / 1e6 / secs).filter(|f| f.is_finite() && *f > 0.0),
         roofline,
         compile_us: compile_secs * 1e6,

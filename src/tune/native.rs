@@ -11,7 +11,7 @@ use crate::codegen::{self, CodegenOptions, RunContext, Workers};
 use crate::database::{Failure, FailureKind, Timestamp};
 use crate::ir::{DType, Func};
 use crate::lower;
-use crate::machine::Target;
+use crate::machine::{Isa, Target};
 use crate::measure::{
     Arguments, ArgumentsError, Candidate, InProcess, LoadWatch, Loaded, PeakLoop, PeakWork, Pinned, RealTimer,
     Reference, ReferenceCache, ReferenceError, ReferenceJob, ReferenceKey, RunnerOptions, Timer, pin_here, pin_to,
@@ -136,6 +136,17 @@ impl Native {
     /// The loop that measures the peak for a workload: in its data type, with the widest vectors of this machine, whatever
     /// instruction set code is generated for.
     pub(super) fn peak_setting(&self, workload: &Workload) -> Option<PeakSetting> {
+        self.peak_setting_of(self.native.best_isa(), workload)
+    }
+
+    /// As [`Native::peak_setting`], with the vectors of the instruction set that code is generated for; `None` if they are
+    /// the widest.
+    pub(super) fn narrow_peak_setting(&self, workload: &Workload) -> Option<PeakSetting> {
+        let isa = self.setting.isa;
+        (isa.vector_bits() < self.native.best_isa().vector_bits()).then(|| self.peak_setting_of(isa, workload))?
+    }
+
+    fn peak_setting_of(&self, isa: Isa, workload: &Workload) -> Option<PeakSetting> {
         let func = workload.func();
         let types: Vec<DType> = func
             .params
@@ -143,7 +154,6 @@ impl Native {
             .filter_map(|p| Some(func.arena.buffer(p.buffer?).dtype))
             .filter(|t| t.is_float())
             .collect();
-        let isa = self.native.best_isa();
         let peak_loop = match (types.is_empty(), types.contains(&DType::Float64)) {
             (true, _) => {
                 let dots = flops::multiplies_bytes(func).then(|| PeakLoop::new(isa, PeakWork::Dots)).flatten();

@@ -4,7 +4,7 @@ use super::expr::{Arena, Expr, ExprId, LocalId, Ty, VarId};
 use super::kernel::{BufferId, Kernel};
 use super::stmt::{Body, For, Stmt, StmtId};
 use crate::ir::expr::FxBuild;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 /// A map keyed by expressions.
@@ -90,15 +90,15 @@ pub(crate) fn map_operands(stmt: Stmt, mut f: impl FnMut(ExprId) -> ExprId) -> S
 #[derive(Default)]
 pub(crate) struct Seen {
     few: SmallVec<[ExprId; 24]>,
-    /// All nodes, once there are more than fit the array.
-    many: HashSet<ExprId, FxBuild>,
+    /// A bit for each number of a node, once there are more than fit the array.
+    many: Vec<u64>,
 }
 
 impl Seen {
     /// Adds a node; `false` if it was present.
     pub(crate) fn insert(&mut self, e: ExprId) -> bool {
         if !self.many.is_empty() {
-            return self.many.insert(e);
+            return self.mark(e);
         }
         if self.few.contains(&e) {
             return false;
@@ -106,10 +106,23 @@ impl Seen {
         if self.few.len() < self.few.inline_size() {
             self.few.push(e);
         } else {
-            self.many.extend(self.few.drain(..));
-            self.many.insert(e);
+            for old in std::mem::take(&mut self.few) {
+                self.mark(old);
+            }
+            self.mark(e);
         }
         true
+    }
+
+    fn mark(&mut self, e: ExprId) -> bool {
+        let (word, bit) = (e.index() / 64, 1 << (e.index() % 64));
+        if self.many.len() <= word {
+            // The nodes of an expression are near to each other.
+            self.many.resize(word + 1 + word / 8, 0);
+        }
+        let is_new = self.many[word] & bit == 0;
+        self.many[word] |= bit;
+        is_new
     }
 }
 

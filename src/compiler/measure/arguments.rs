@@ -424,7 +424,7 @@ impl Arguments {
 /// Poisons a buffer; see [`Poison::Opposite`].
 fn oppose(dtype: DType, bytes: &mut [u8], expected: &[u8]) {
     let size = dtype.bytes();
-    for (bytes, expected) in bytes.chunks_exact_mut(size).zip(expected.chunks_exact(size)) {
+    let poison = |bytes: &mut [u8], expected: &[u8]| {
         if dtype == DType::Bool {
             bytes.fill(0xaa);
         } else if dtype.is_float() {
@@ -437,6 +437,31 @@ fn oppose(dtype: DType, bytes: &mut [u8], expected: &[u8]) {
             bytes.fill(if is_upper { 0 } else { 0xff });
             bytes[size - 1] ^= sign;
         }
+    };
+    // Few outputs contain NaN.
+    for (bytes, expected) in bytes.chunks_mut(POISONED * size).zip(expected.chunks(POISONED * size)) {
+        if may_hold_nan(dtype, expected) {
+            bytes.chunks_exact_mut(size).zip(expected.chunks_exact(size)).for_each(|(b, e)| poison(b, e));
+        } else {
+            bytes.fill(0xff);
+        }
+    }
+}
+
+/// Number of elements that [`oppose`] poisons together if none may be NaN.
+const POISONED: usize = 1024;
+
+/// Whether an element may be NaN: exact for the common floating-point types, true for all others.
+fn may_hold_nan(dtype: DType, bytes: &[u8]) -> bool {
+    let any_above = |infinity: u16| {
+        bytes.as_chunks::<2>().0.iter().fold(false, |any, b| any | (u16::from_le_bytes(*b) & 0x7fff > infinity))
+    };
+    match dtype {
+        DType::Float32 => bytes.as_chunks::<4>().0.iter().fold(false, |any, b| any | f32::from_le_bytes(*b).is_nan()),
+        DType::Float64 => bytes.as_chunks::<8>().0.iter().fold(false, |any, b| any | f64::from_le_bytes(*b).is_nan()),
+        DType::Float16 => any_above(0x7c00),
+        DType::BFloat16 => any_above(0x7f80),
+        _ => true,
     }
 }
 
@@ -473,6 +498,7 @@ fn copied(bytes: &[u8], stop: &StopFlag) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ir::interp::{Tensor, Value};
 
     fn specs() -> Vec<ParamSpec> {
         vec![
@@ -519,6 +545,16 @@ mod tests {
         let expected = [Vec::new(), Vec::new(), vec![0xff; 28], Vec::new()];
         args.reset(Poison::Opposite(&expected));
         assert!(args.bytes(2).iter().all(|&b| b == 0), "where NaN is expected");
+        for dtype in [DType::Float16, DType::BFloat16, DType::Float32, DType::Float64] {
+            let (n, nan) = (POISONED + 7, POISONED + 3);
+            let value = |i| Value::Float(if i == nan { f64::NAN } else { f64::INFINITY });
+            let expected = Tensor::from_values(dtype, &[n as i64], (0..n).map(value)).data;
+            let mut bytes = vec![7; expected.len()];
+            oppose(dtype, &mut bytes, &expected);
+            for (i, element) in bytes.chunks_exact(dtype.bytes()).enumerate() {
+                assert!(element.iter().all(|&b| b == if i == nan { 0 } else { 0xff }), "{dtype} {i}");
+            }
+        }
         for (dtype, expected, poison) in
             [(DType::UInt8, 128, 0), (DType::UInt8, 127, 255), (DType::Int8, 0, -128), (DType::Int16, -1, 32767)]
         {

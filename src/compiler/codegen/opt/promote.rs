@@ -19,7 +19,7 @@ use super::walk::replace_loops;
 use crate::codegen::facts::{may_stop, reads_state};
 use crate::ir::BinOp;
 use crate::ir::expr::FxBuild;
-use crate::loopir::rewrite::{ExprMap, for_each_operand, map_expr, map_operands, mentions_var};
+use crate::loopir::rewrite::{ExprMap, for_each_expr, for_each_operand, map_expr, map_operands, mentions_var};
 use crate::loopir::{
     Affine, Body, BufferId, Expr, ExprId, For, Kernel, LocalId, LoopKind, Stmt, StmtId, Storage, Ty, VarId,
 };
@@ -47,13 +47,57 @@ fn straight_runs(kernel: &mut Kernel, old: Body, machine: &Machine, free: usize)
     let mut rest = &stmts[..];
     while !rest.is_empty() {
         let straight = rest.iter().take_while(|&&s| is_straight(kernel, s)).count();
-        let (run, others) = rest.split_at(straight);
-        straight_run(kernel, run, machine, free, &mut out);
+        let (mut run, others) = rest.split_at(straight);
+        for n in closed_parts(kernel, run) {
+            let (part, behind) = run.split_at(n);
+            straight_run(kernel, part, machine, free, &mut out);
+            run = behind;
+        }
         let loops = others.iter().take_while(|&&s| !is_straight(kernel, s)).count();
         out.extend(&others[..loops]);
         rest = &others[loops..];
     }
     if stmts == out { old } else { kernel.stmts.body(&out) }
+}
+
+/// Divides statements, as often as possible, such that each element that is stored repeatedly is accessed in one part only:
+/// behind a part, registers are free again. Returns the length of each.
+fn closed_parts(kernel: &Kernel, run: &[StmtId]) -> Vec<usize> {
+    // The first and the last access of each element, and the number of stores.
+    let mut spans: HashMap<(BufferId, ExprId, Ty), (usize, usize, usize), FxBuild> = HashMap::default();
+    for (at, &s) in run.iter().enumerate() {
+        let stmt = kernel.stmts.get(s);
+        if let Stmt::Store { buffer, index, value } = stmt {
+            let span = spans.entry((buffer, index, kernel.arena.ty(value))).or_insert((at, at, 0));
+            *span = (span.0, at, span.2 + 1);
+        }
+    }
+    for (at, &s) in run.iter().enumerate() {
+        for_each_operand(kernel.stmts.get(s), |e| {
+            for_each_expr(&kernel.arena, e, &mut |e| {
+                if let Expr::Load(buffer, index) = kernel.arena.expr(e)
+                    && let Some(span) = spans.get_mut(&(buffer, index, kernel.arena.ty(e)))
+                {
+                    span.1 = span.1.max(at);
+                }
+            });
+        });
+    }
+    let mut reach = vec![0; run.len()];
+    for &(first, last, stores) in spans.values() {
+        if stores > 1 {
+            reach[first] = reach[first].max(last);
+        }
+    }
+    let (mut parts, mut begin, mut open) = (Vec::new(), 0, 0);
+    for (at, &until) in reach.iter().enumerate() {
+        open = open.max(until);
+        if open <= at {
+            parts.push(at + 1 - begin);
+            begin = at + 1;
+        }
+    }
+    parts
 }
 
 fn straight_run(kernel: &mut Kernel, run: &[StmtId], machine: &Machine, free: usize, out: &mut Vec<StmtId>) {

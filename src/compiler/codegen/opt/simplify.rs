@@ -10,6 +10,7 @@
 //! and substitutes let-bound index values. Indices are brought to the canonical form of [`Affine`], so that equal
 //! indices are equal expressions: later passes rely on it.
 
+use super::constant_lanes;
 use crate::codegen::facts::fails;
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, CmpOp, DType};
@@ -19,6 +20,9 @@ use crate::loopir::{
     VarId,
 };
 use hashbrown::HashMap;
+
+/// Maximum number of values of a variable for which expressions are computed.
+const FEW: i64 = 64;
 
 /// Simplifies everything in the kernel.
 pub(super) fn simplify(kernel: &mut Kernel) {
@@ -58,6 +62,7 @@ impl Simplifier {
         let new = match old {
             Stmt::For(l) => {
                 let extent = self.expr(&mut kernel.arena, l.extent);
+                let extent = self.regular(&mut kernel.arena, extent).unwrap_or(extent);
                 let keep = l.kind == LoopKind::Parallel && self.per_worker;
                 match kernel.arena.as_int(extent) {
                     Some(..=0) => return,
@@ -181,7 +186,14 @@ impl Simplifier {
                 }
                 BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Div | BinOp::Mod | BinOp::And | BinOp::Or => e,
             },
-            Expr::Compare(op, a, b) if arena.dtype(a) == DType::Int64 => {
+            Expr::Cast(a) if arena.ty(a) == Ty::INDEX => match self.regular(arena, a) {
+                Some(regular) => {
+                    let dtype = arena.dtype(e);
+                    arena.cast(dtype, regular)
+                }
+                None => e,
+            },
+            Expr::Compare(op, a, b) if arena.dtype(a).is_int() => {
                 let Some(Range { lo, hi }) = self.difference_of_lanes(arena, a, b) else { return e };
                 let known = match op {
                     CmpOp::Lt if hi < 0 => true,
@@ -219,11 +231,50 @@ impl Simplifier {
 
     /// The range of `a - b` over all lanes.
     fn difference_of_lanes(&mut self, arena: &Arena, a: ExprId, b: ExprId) -> Option<Range> {
+        if arena.dtype(a) != DType::Int64 {
+            // Low halves of indices.
+            let (a, b) = (self.ranges.of(arena, a).known()?, self.ranges.of(arena, b).known()?);
+            return a.plus(b.times(-1)).known();
+        }
         let last = i64::from(arena.lanes(a)) - 1;
         let ((a, x), (b, y)) = (arena.first_and_step(a)?, arena.first_and_step(b)?);
         let first = self.difference(arena, a, b)?;
         let grown = x.checked_sub(y)?.checked_mul(last)?;
         first.plus(Range { lo: grown.min(0), hi: grown.max(0) }).known()
+    }
+
+    /// An affine expression for an index that depends on one loop variable with few values, if it has the same values: such
+    /// as the size of a window of adaptive pooling, `(i * 13 + 18) // 6 - i * 13 // 6`, which is 3 for `i` in `0..6`.
+    fn regular(&mut self, arena: &mut Arena, e: ExprId) -> Option<ExprId> {
+        let (mut var, mut is_irregular, mut fits) = (None, false, arena.ty(e) == Ty::INDEX);
+        for_each_expr(arena, e, &mut |e| match arena.expr(e) {
+            Expr::Var(v) => fits &= *var.get_or_insert(v) == v,
+            Expr::Int(_) | Expr::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul, ..) => {}
+            Expr::Binary(..) | Expr::Compare(..) | Expr::Not(_) | Expr::Select(..) | Expr::IfThenElse(..) => {
+                is_irregular = true;
+            }
+            _ => fits = false,
+        });
+        let var = var.filter(|_| fits && is_irregular && !fails(arena, e))?;
+        let values = self.ranges.var(var)?;
+        if values.size()? > FEW {
+            return None;
+        }
+        let mut at = |value: i64| {
+            let found = constant_lanes::at(arena, e, var, value);
+            arena.as_int(found)
+        };
+        let first = at(values.lo)?;
+        let step = if values.lo < values.hi { at(values.lo + 1)?.checked_sub(first)? } else { 0 };
+        for i in values.lo..=values.hi {
+            if at(i)? != first.checked_add(step.checked_mul(i - values.lo)?)? {
+                return None;
+            }
+        }
+        let mut affine = Affine::constant(first.checked_sub(step.checked_mul(values.lo)?)?);
+        let var = arena.var_expr(var);
+        affine.add_term(var, step);
+        Some(affine.to_expr(arena))
     }
 
     /// The canonical form of an index.

@@ -121,6 +121,19 @@ pub(super) fn intervals(code: &Code) -> Vec<(usize, usize)> {
 /// Number of instructions for which a rematerialised constant stays in its register.
 const KEPT: usize = 6;
 
+/// The register of a constant.
+fn constant(inst: &Inst) -> Option<VReg> {
+    match *inst {
+        Inst::Const { dst, .. } | Inst::Indices { dst, .. } | Inst::Table { dst, .. } => Some(dst),
+        _ => None,
+    }
+}
+
+/// The number of constants that need no register of their own if there are too few.
+pub(super) fn constants(code: &Code) -> usize {
+    code.prologue.iter().filter(|inst| constant(inst).is_some()).count()
+}
+
 /// Rematerialises `n` constants; `false` if there are not enough.
 fn rematerialize(code: &mut Code, n: usize) -> bool {
     let mut uses: HashMap<VReg, usize> = HashMap::new();
@@ -129,11 +142,7 @@ fn rematerialize(code: &mut Code, n: usize) -> bool {
             *uses.entry(v).or_default() += 1;
         }
     }
-    let is_const = |inst: &Inst| match *inst {
-        Inst::Const { dst, .. } | Inst::Indices { dst, .. } | Inst::Table { dst, .. } => Some(dst),
-        _ => None,
-    };
-    let mut constants: Vec<VReg> = code.prologue.iter().filter_map(is_const).collect();
+    let mut constants: Vec<VReg> = code.prologue.iter().filter_map(constant).collect();
     constants.sort_by_key(|v| (uses.get(v).copied().unwrap_or(0), *v));
     constants.truncate(n);
     if constants.is_empty() {

@@ -11,7 +11,7 @@ use crate::codegen::facts::{Reads, ReadsOf};
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, CmpOp, DType, Intrinsic};
 use crate::loopir::rewrite::mentions_var;
-use crate::loopir::{Affine, Body, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, StmtId, VarId};
+use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, StmtId, VarId};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
@@ -104,6 +104,20 @@ pub(super) struct Shape {
     pub n: usize,
     /// Number of lanes of the last piece, if it does not fill its register; the other lanes are undefined.
     pub last: Option<u8>,
+}
+
+/// Whether the expression is nothing but elements of memory, with constants in their place where a condition does not hold.
+fn is_loaded(arena: &Arena, e: ExprId) -> bool {
+    match arena.expr(e) {
+        Expr::Load(..) => true,
+        Expr::Pack(_) => is_gather(arena, e),
+        Expr::IfThenElse(c, ..) => arena.lanes(c) > 1,
+        Expr::Select(_, t, o) => {
+            let is_constant = |side| arena.as_const(side).is_some();
+            (is_loaded(arena, t) || is_constant(t)) && (is_loaded(arena, o) || is_constant(o))
+        }
+        _ => false,
+    }
 }
 
 impl Builder<'_> {
@@ -554,10 +568,7 @@ impl Builder<'_> {
             Expr::Local(_) | Expr::Var(_) => false,
             // There are few mask registers; a comparison is one instruction.
             _ if self.kernel.arena.dtype(e) == DType::Bool => self.features.shares,
-            Expr::Load(..) => self.features.shares,
-            Expr::Pack(_) if is_gather(&self.kernel.arena, e) => self.features.shares,
-            Expr::IfThenElse(c, ..) if self.kernel.arena.lanes(c) > 1 => self.features.shares,
-            _ => true,
+            _ => self.features.shares || !is_loaded(&self.kernel.arena, e),
         };
         if is_kept {
             self.remember(e, pieces.clone());

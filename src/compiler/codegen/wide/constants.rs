@@ -1,9 +1,11 @@
 //! Constant registers: set before a region's statements and live to its end.
 
 use super::build::{Builder, Pieces, Shape};
-use super::code::{Elem, Inst, VReg};
+use super::code::{Elem, Inst, Op2, VReg};
+use super::lanes::connective;
 use crate::ir::expr::FxBuild;
-use crate::loopir::{Arena, Expr, ExprId};
+use crate::ir::{Const, scalar};
+use crate::loopir::{Arena, Expr, ExprId, Range};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
@@ -29,7 +31,60 @@ pub(super) fn is_numbers(arena: &Arena, e: ExprId) -> bool {
     Elem::of(arena.dtype(e)).is_some() && arena.list(list).iter().all(|&item| arena.as_const(item).is_some())
 }
 
+/// A lane of a vector of integers, if it is known.
+fn number(arena: &Arena, e: ExprId, lane: i64) -> Option<i64> {
+    match arena.expr(e) {
+        Expr::Int(value) => Some(value),
+        Expr::Broadcast(all) => number(arena, all, 0),
+        Expr::Ramp(first, step) => number(arena, first, 0)?.checked_add(step.checked_mul(lane)?),
+        Expr::Cast(a) if arena.dtype(a).is_int() && arena.dtype(e).is_int() => {
+            let value = number(arena, a, lane)?;
+            Range::of_type(arena.dtype(e)).contains(value).then_some(value)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a condition holds in a lane, if that is known.
+fn holds(arena: &Arena, c: ExprId, lane: i64) -> Option<bool> {
+    match arena.expr(c) {
+        Expr::Int(value) => Some(value != 0),
+        Expr::Broadcast(all) => holds(arena, all, 0),
+        Expr::Not(a) => Some(!holds(arena, a, lane)?),
+        Expr::Compare(op, a, b) if arena.dtype(a).is_int() => {
+            let (x, y) = (number(arena, a, lane)?, number(arena, b, lane)?);
+            scalar::compare(op, arena.dtype(a), Const::Int(x), Const::Int(y)).ok()
+        }
+        _ => {
+            let (op, a, b) = connective(arena, c)?;
+            let (a, b) = (holds(arena, a, lane)?, holds(arena, b, lane)?);
+            match op {
+                Op2::And => Some(a && b),
+                Op2::Or => Some(a || b),
+                _ => None,
+            }
+        }
+    }
+}
+
 impl Builder<'_> {
+    /// The lanes of each piece in which a condition holds, as bits, and all lanes of that piece, if they are known.
+    pub(super) fn known_lanes(&self, c: ExprId, shape: &Shape) -> Option<SmallVec<[(u16, u16); 4]>> {
+        let (arena, lanes) = (&self.kernel.arena, self.kernel.arena.lanes(c));
+        holds(arena, c, 0)?;
+        let per_piece = self.vector_bytes / shape.elem.bytes();
+        if per_piece > 16 || lanes == 1 {
+            return None;
+        }
+        let numbers: SmallVec<[i64; 16]> = (0..i64::from(lanes)).collect();
+        let of_piece = |lanes: &[i64]| {
+            lanes.iter().enumerate().try_fold((0, 0), |(found, all), (i, &lane)| {
+                Some((found | u16::from(holds(arena, c, lane)?) << i, all | 1 << i))
+            })
+        };
+        numbers.chunks(per_piece).map(of_piece).collect()
+    }
+
     /// A vector of numbers.
     pub(super) fn numbers_of(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
         let Expr::Pack(list) = self.kernel.arena.expr(e) else { return None };

@@ -48,7 +48,7 @@ fn count(arena: &Arena, e: ExprId) -> Option<u8> {
 }
 
 /// The operation of masks and the operands of a connective of conditions. All lanes are evaluated in any case.
-fn connective(arena: &Arena, e: ExprId) -> Option<(Op2, ExprId, ExprId)> {
+pub(super) fn connective(arena: &Arena, e: ExprId) -> Option<(Op2, ExprId, ExprId)> {
     match arena.expr(e) {
         Expr::Binary(BinOp::And, a, b) => Some((Op2::And, a, b)),
         Expr::Binary(BinOp::Or, a, b) => Some((Op2::Or, a, b)),
@@ -299,6 +299,21 @@ impl Builder<'_> {
         let from = self.shape(source)?;
         // There are few mask registers: those of the sides are free again before this condition needs some.
         let (t, o) = (self.expr(t)?, self.expr(o)?);
+        if let Some(known) = self.known_lanes(c, shape) {
+            let mut out = Pieces::new();
+            for (i, (holds, all)) in known.into_iter().enumerate() {
+                out.push(match holds {
+                    0 => o[i],
+                    _ if holds == all => t[i],
+                    _ => {
+                        let (mask, dst) = (self.lane_mask(holds, elem), self.fresh());
+                        self.push(Inst::Select { dst, mask, then: t[i], otherwise: o[i], elem, width });
+                        dst
+                    }
+                });
+            }
+            return Some(out);
+        }
         let masks = self.expr(c)?;
         let masks = self.masks_for(masks, &from, shape)?;
         let mut out = Pieces::new();

@@ -258,8 +258,8 @@ impl Planner<'_> {
         let Some(mut stmts) = self.outer_vectors(run) else { return false };
         stmts.extend_from_slice(run);
         let available = self.target.registers();
-        // Under register pressure, values that are in memory are reloaded; if that is not enough, loads are not shared
-        // at all.
+        // Under register pressure, values that are in memory are reloaded; if that is not enough, what is loaded or
+        // assembled from loads is not shared, and the rest is reloaded.
         let only_bytes = stmts.iter().all(|&s| self.is_of_bytes(s));
         let modes: &[(bool, bool)] = if only_bytes {
             &[(true, true), (true, false), (false, true), (false, false)]
@@ -289,8 +289,14 @@ impl Planner<'_> {
                 },
             );
             let assigned = assign::assign(&mut code, available).or_else(|| {
-                let fits = shares && reload::reload(&mut code, &args, usize::from(available.vectors));
-                if fits { assign::assign(&mut code, available) } else { None }
+                // Constants need no registers if they are loaded before each use, but that may not be necessary.
+                [0, assign::constants(&code)].into_iter().find_map(|spare| {
+                    let mut reduced = code.clone();
+                    let registers = reload::reload(&mut reduced, &args, usize::from(available.vectors) + spare)
+                        .then(|| assign::assign(&mut reduced, available))??;
+                    code = reduced;
+                    Some(registers)
+                })
             });
             let Some(registers) = assigned else { continue };
             let Some(encoded) = self.target.encode(&code, &registers) else {
