@@ -62,7 +62,7 @@ impl Simplifier {
         let new = match old {
             Stmt::For(l) => {
                 let extent = self.expr(&mut kernel.arena, l.extent);
-                let extent = self.regular(&mut kernel.arena, extent).unwrap_or(extent);
+                let extent = self.canonical(&mut kernel.arena, extent);
                 let keep = l.kind == LoopKind::Parallel && self.per_worker;
                 match kernel.arena.as_int(extent) {
                     Some(..=0) => return,
@@ -161,8 +161,8 @@ impl Simplifier {
                 arena.load(buffer, index, ty)
             }
             Expr::Binary(op, a, b) if arena.ty(e) == Ty::INDEX => match op {
-                BinOp::FloorDiv => self.floor_div(arena, a, b).unwrap_or(e),
-                BinOp::FloorMod => self.floor_mod(arena, a, b).unwrap_or(e),
+                BinOp::FloorDiv => self.floor_div(arena, a, b).or_else(|| self.regular(arena, e)).unwrap_or(e),
+                BinOp::FloorMod => self.floor_mod(arena, a, b).or_else(|| self.regular(arena, e)).unwrap_or(e),
                 // Rounding towards zero rounds down only for non-negative values.
                 BinOp::Div if self.is_natural(arena, a) => match self.floor_div(arena, a, b) {
                     Some(quotient) => quotient,
@@ -186,13 +186,14 @@ impl Simplifier {
                 }
                 BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Div | BinOp::Mod | BinOp::And | BinOp::Or => e,
             },
-            Expr::Cast(a) if arena.ty(a) == Ty::INDEX => match self.regular(arena, a) {
+            Expr::Cast(a) if arena.dtype(e).is_float() => match self.regular(arena, a) {
                 Some(regular) => {
                     let dtype = arena.dtype(e);
                     arena.cast(dtype, regular)
                 }
                 None => e,
             },
+            Expr::Cast(_) | Expr::Select(..) if arena.ty(e) == Ty::INDEX => self.regular(arena, e).unwrap_or(e),
             Expr::Compare(op, a, b) if arena.dtype(a).is_int() => {
                 let Some(Range { lo, hi }) = self.difference_of_lanes(arena, a, b) else { return e };
                 let known = match op {
@@ -246,10 +247,12 @@ impl Simplifier {
     /// An affine expression for an index that depends on one loop variable with few values, if it has the same values: such
     /// as the size of a window of adaptive pooling, `(i * 13 + 18) // 6 - i * 13 // 6`, which is 3 for `i` in `0..6`.
     fn regular(&mut self, arena: &mut Arena, e: ExprId) -> Option<ExprId> {
-        let (mut var, mut is_irregular, mut fits) = (None, false, arena.ty(e) == Ty::INDEX);
+        let is_index = arena.ty(e) == Ty::INDEX;
+        let (mut var, mut is_irregular, mut fits) = (None, false, is_index || arena.ty(e) == Ty::scalar(DType::Int32));
         for_each_expr(arena, e, &mut |e| match arena.expr(e) {
             Expr::Var(v) => fits &= *var.get_or_insert(v) == v,
             Expr::Int(_) | Expr::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul, ..) => {}
+            Expr::Cast(a) => fits &= !arena.dtype(a).is_float() && !arena.dtype(e).is_float(),
             Expr::Binary(..) | Expr::Compare(..) | Expr::Not(_) | Expr::Select(..) | Expr::IfThenElse(..) => {
                 is_irregular = true;
             }
@@ -270,6 +273,10 @@ impl Simplifier {
             if at(i)? != first.checked_add(step.checked_mul(i - values.lo)?)? {
                 return None;
             }
+        }
+        if !is_index {
+            let dtype = arena.dtype(e);
+            return (step == 0).then(|| arena.int(first, dtype));
         }
         let mut affine = Affine::constant(first.checked_sub(step.checked_mul(values.lo)?)?);
         let var = arena.var_expr(var);
