@@ -35,6 +35,11 @@ impl VectorUnit {
         self.isa != Isa::Portable
     }
 
+    /// Whether elements of less than 32 bits are also loaded and stored in part, under a mask (EVEX).
+    pub fn has_narrow_masks(&self) -> bool {
+        matches!(self.isa, Isa::Avx512 | Isa::Avx512Ymm)
+    }
+
     /// 32-bit lanes that one permute (`vpermd`) can index; `None` without such an instruction.
     pub fn lookup_lanes(&self) -> Option<usize> {
         (self.isa == Isa::Avx512).then_some(16)

@@ -17,7 +17,7 @@
 use super::machine::Machine;
 use super::nest::conjuncts;
 use super::walk::replace_loops;
-use super::widen::{is_masked, is_near};
+use super::widen::{is_masked, is_near, is_short};
 use crate::codegen::facts::{is_speculable, reads_state};
 use crate::ir::CmpOp;
 use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand, mentions_var};
@@ -40,6 +40,7 @@ pub(super) fn partition(kernel: &mut Kernel, machine: &Machine, cuts: Cuts) -> b
         ranges: Ranges::default(),
         cuts,
         masks: machine.vectors.has_regions(),
+        narrow_masks: machine.vectors.has_narrow_masks(),
         is_reduced: false,
         changed: false,
     };
@@ -78,6 +79,8 @@ pub(super) struct Partition {
     cuts: Cuts,
     /// Whether the machine has masked vector loads.
     masks: bool,
+    /// Whether there are masked loads of elements of 16 bits as well.
+    narrow_masks: bool,
     /// Whether there is an enclosing reduction loop.
     is_reduced: bool,
     pub(super) changed: bool,
@@ -164,7 +167,7 @@ impl Partition {
                     if is_comparison(arena, e) && !comparisons.contains(&e) {
                         comparisons.push(e);
                     } else if self.masks {
-                        note_masks(arena, e, &lanes, masks, &mut masked);
+                        note_masks(arena, e, &lanes, masks, self.narrow_masks, &mut masked);
                     }
                 });
             });
@@ -266,14 +269,16 @@ fn may_be_lanes(kernel: &Kernel, l: &For) -> bool {
 }
 
 /// Collects the comparisons of a selection that become masks: those of padding along a vector, outside of which nothing
-/// is read. With `all`, also comparisons that all lanes share: inside a reduction, a split would divide a tile.
-fn note_masks(arena: &Arena, e: ExprId, lanes: &[VarId], all: bool, masked: &mut Vec<ExprId>) {
+/// is read. With `all`, also comparisons that all lanes share: inside a reduction, a split would divide a tile. `narrow`: whether
+/// there are masks for elements of 16 bits.
+fn note_masks(arena: &Arena, e: ExprId, lanes: &[VarId], all: bool, narrow: bool, masked: &mut Vec<ExprId>) {
     let Expr::IfThenElse(c, t, o) = arena.expr(e) else { return };
     let Expr::Load(_, index) = arena.expr(t) else { return };
     let index = Affine::of(arena, index);
     let stride = |v: VarId| Some(index.coefficient_of(arena, v)).filter(|&n| n == 1 || is_near(arena.dtype(t), n));
     let Some((lane, stride)) = lanes.iter().find_map(|&v| Some((v, stride(v)?))) else { return };
-    if !is_masked(arena.dtype(t)) || !is_speculable(arena, o) {
+    let dtype = arena.dtype(t);
+    if !(is_masked(dtype) || narrow && is_short(dtype)) || !is_speculable(arena, o) {
         return;
     }
     conjuncts(arena, c, &mut |c| {

@@ -190,8 +190,8 @@ impl Shape {
     }
 
     /// The maximum number of lanes up to `most` that can be loaded and stored: any number with masks, otherwise whole
-    /// registers or the width of a scalar register. Elements of less than 32 bits take a lane of 32 bits each in region code, without masks:
-    /// whole registers of them, or a power of two.
+    /// registers or the width of a scalar register. Elements of less than 32 bits take a lane of 32 bits each in region code; without masks
+    /// for them, whole registers of them, or a power of two.
     fn width(&self, most: i64, machine: &Machine) -> i64 {
         if machine.vectors.has_regions() && self.pays && is_masked(self.dtype) && self.narrowest == self.dtype.bytes() {
             return most;
@@ -202,6 +202,9 @@ impl Shape {
             return whole.max(largest_power(most));
         }
         let lanes = machine.vectors.bytes as i64 / 4;
+        if machine.vectors.has_narrow_masks() && self.pays && self.narrowest < 4 && self.dtype.bytes() <= 4 {
+            return most;
+        }
         if machine.vectors.has_regions() && self.pays && self.narrowest < 4 && self.dtype.bytes() <= 4 && most > lanes {
             return most / lanes * lanes;
         }
@@ -298,7 +301,7 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine) -> Op
     let mut done = 0;
     let widener = |at, width: i64| {
         let has_regions = machine.vectors.has_regions();
-        Widener::new(l.var, at, width as u16).with_masks(has_regions).with_gathers(has_regions && shape.gathers)
+        Widener::new(l.var, at, width as u16).with_masks_of(&machine.vectors).with_gathers(has_regions && shape.gathers)
     };
     if shape.is_tabular && shape.pays && !shape.gathers {
         if n > MOST_TABULATED * lanes {
@@ -372,7 +375,7 @@ fn tabulated(
     let body = if width == 1 {
         Substitution::of(l.var, start).copy(kernel, l.body)
     } else {
-        let widener = Widener::new(l.var, start, width as u16).with_masks(machine.vectors.has_regions());
+        let widener = Widener::new(l.var, start, width as u16).with_masks_of(&machine.vectors);
         widener.with_constants(&kernel.arena).body(kernel, l.body)?
     };
     made.extend_from_slice(kernel.stmts.list(body));

@@ -7,6 +7,7 @@ use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, CmpOp, DType, Intrinsic};
 use crate::loopir::rewrite::{ExprMap, Substitution, for_each_expr, mentions_var, reads_memory};
 use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, For, Kernel, LoopKind, Stmt, StmtId, Ty, VarId};
+use crate::machine::VectorUnit;
 use crate::machine::register_tile::MOST_APART;
 use hashbrown::HashSet;
 use smallvec::SmallVec;
@@ -18,6 +19,8 @@ pub(super) struct Widener {
     lanes: u16,
     /// Whether the machine has masked vector loads.
     masks: bool,
+    /// Whether these also exist for elements of 16 bits.
+    narrow_masks: bool,
     /// Whether elements at any indices are loaded as vectors.
     gathers: bool,
     /// The first iteration, if it is a number: then what depends on the loop alone is computed now.
@@ -37,6 +40,7 @@ impl Widener {
             base,
             lanes,
             masks: false,
+            narrow_masks: false,
             gathers: false,
             first: None,
             varying: HashSet::from_iter([var]),
@@ -48,6 +52,11 @@ impl Widener {
     /// Sets whether the machine has masked vector loads.
     pub(super) fn with_masks(self, masks: bool) -> Widener {
         Widener { masks, ..self }
+    }
+
+    /// Sets that masked vector loads may be used, as far as the machine has them.
+    pub(super) fn with_masks_of(self, vectors: &VectorUnit) -> Widener {
+        Widener { narrow_masks: vectors.has_narrow_masks(), ..self.with_masks(vectors.has_regions()) }
     }
 
     /// Sets whether elements at any indices are loaded as vectors.
@@ -362,7 +371,8 @@ impl Widener {
     fn is_padded(&self, arena: &Arena, c: ExprId, t: ExprId, o: ExprId) -> bool {
         let Expr::Load(_, index) = arena.expr(t) else { return false };
         let stride = self.stride(arena, index).filter(|&n| n == 1 || is_near(arena.dtype(t), n));
-        is_masked(arena.dtype(t))
+        let dtype = arena.dtype(t);
+        (is_masked(dtype) || self.narrow_masks && is_short(dtype))
             && is_speculable(arena, o)
             && stride.is_some_and(|stride| self.is_window(arena, c, stride))
     }
@@ -413,6 +423,11 @@ pub(super) fn is_near(dtype: DType, stride: i64) -> bool {
 /// Whether lanes of this type support masked loads and stores.
 pub(super) fn is_masked(dtype: DType) -> bool {
     matches!(dtype, DType::Float32 | DType::Float64 | DType::Int32 | DType::Int64)
+}
+
+/// Whether elements have 16 bits in memory and lanes of 32 bits, which can be loaded and stored under a mask with EVEX.
+pub(super) fn is_short(dtype: DType) -> bool {
+    matches!(dtype, DType::Float16 | DType::BFloat16 | DType::Int16 | DType::UInt16)
 }
 
 /// Whether `e` reads memory that `other` does not.

@@ -122,7 +122,7 @@ fn is_loaded(arena: &Arena, e: ExprId) -> bool {
 
 impl Builder<'_> {
     /// The narrow type of elements in memory that take wider lanes.
-    fn memory_of(&self, dtype: DType) -> Option<Memory> {
+    pub(super) fn memory_of(&self, dtype: DType) -> Option<Memory> {
         if self.features.bytes { None } else { Memory::of(dtype) }
     }
 
@@ -634,6 +634,13 @@ impl Builder<'_> {
                         self.push(Inst::LoadAll { dst, mem, elem, width });
                         dst
                     }
+                    Expr::Load(buffer, index) if self.repeats(a) => {
+                        let memory = self.memory_of(self.kernel.arena.dtype(a))?;
+                        let mem = self.address(buffer, index)?;
+                        let dst = self.fresh();
+                        self.push(Inst::LoadAllNarrow { dst, mem, memory, width });
+                        dst
+                    }
                     _ => {
                         let a = self.expr(a)?[0];
                         let dst = self.fresh();
@@ -741,6 +748,19 @@ impl Builder<'_> {
         }
     }
 
+    /// Whether the expression is a narrow element that can be loaded into all lanes.
+    fn repeats(&self, e: ExprId) -> bool {
+        let arena = &self.kernel.arena;
+        let converts = arena.dtype(e) != DType::Float16 || self.features.halves;
+        matches!(arena.expr(e), Expr::Load(_, index) if arena.lanes(index) == 1)
+            && self.is_narrow(arena.dtype(e))
+            && arena.lanes(e) == 1
+            && arena.dtype(e) != DType::Bool
+            && converts
+            && self.guard.is_none()
+            && !self.memo.contains_key(&e)
+    }
+
     fn load(&mut self, buffer: BufferId, index: ExprId, is_scalar: bool, shape: &Shape) -> Option<Pieces> {
         if self.kernel.arena.lanes(index) > 1 {
             return self.scattered(buffer, index, None, shape);
@@ -749,7 +769,7 @@ impl Builder<'_> {
         if shape.elem.bytes() == 1 && is_scalar {
             // A scalar of four bytes would be read.
             let dst = self.fresh();
-            self.push(Inst::LoadNarrow { dst, mem: at, memory: Memory::U8, width: Width::Scalar });
+            self.push(Inst::LoadNarrow { dst, mask: None, mem: at, memory: Memory::U8, width: Width::Scalar });
             return self.guard.is_none().then(|| Pieces::from_elem(dst, 1));
         }
         (0..shape.n).map(|i| self.load_piece(at, i, shape)).collect()

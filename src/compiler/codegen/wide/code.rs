@@ -292,16 +292,21 @@ pub(super) enum Inst {
         elem: Elem,
         width: Width,
     },
-    /// Loads narrow elements into 32-bit lanes.
+    /// Loads narrow elements into 32-bit lanes. Lanes outside a mask become zero, and their memory is not accessed.
     LoadNarrow {
         dst: VReg,
+        /// Only with EVEX.
+        mask: Option<VReg>,
         mem: Mem,
         memory: Memory,
         width: Width,
     },
-    /// Stores 32-bit lanes as narrow elements. Requires EVEX or float16 elements, and at least 128 bits in memory.
+    /// Stores 32-bit lanes as narrow elements, those in a mask if there is one. Requires EVEX or float16 elements, and at
+    /// least 128 bits in memory.
     StoreNarrow {
         src: VReg,
+        /// Only with EVEX.
+        mask: Option<VReg>,
         mem: Mem,
         memory: Memory,
         width: Width,
@@ -327,6 +332,13 @@ pub(super) enum Inst {
         mask: VReg,
         indices: VReg,
         mem: Mem,
+        width: Width,
+    },
+    /// Loads one narrow element into all 32-bit lanes.
+    LoadAllNarrow {
+        dst: VReg,
+        mem: Mem,
+        memory: Memory,
         width: Width,
     },
     /// Loads one element into every lane.
@@ -562,8 +574,8 @@ impl Inst {
             Inst::Begin { .. }
             | Inst::End { .. }
             | Inst::Load { .. }
-            | Inst::LoadNarrow { .. }
             | Inst::LoadAll { .. }
+            | Inst::LoadAllNarrow { .. }
             | Inst::Const { .. }
             | Inst::LoadConst { .. }
             | Inst::Lanes { .. }
@@ -573,10 +585,11 @@ impl Inst {
             | Inst::Counted { .. }
             | Inst::Prefetch { .. }
             | Inst::Arg { .. } => SmallVec::new(),
+            Inst::LoadNarrow { mask, .. } => mask.into_iter().collect(),
+            Inst::StoreNarrow { src, mask, .. } => [src].into_iter().chain(mask).collect(),
             Inst::LoadMasked { mask, .. } => SmallVec::from_slice(&[mask]),
             Inst::StoreMasked { src, mask, .. } => SmallVec::from_slice(&[src, mask]),
             Inst::Store { src, .. }
-            | Inst::StoreNarrow { src, .. }
             | Inst::StoreLow { src, .. }
             | Inst::Move { src, .. } => SmallVec::from_slice(&[src]),
             Inst::Unary { a, .. }
@@ -618,6 +631,7 @@ impl Inst {
             | Inst::LoadMasked { dst, .. }
             | Inst::Lanes { dst, .. }
             | Inst::LoadAll { dst, .. }
+            | Inst::LoadAllNarrow { dst, .. }
             | Inst::Const { dst, .. }
             | Inst::LoadConst { dst, .. }
             | Inst::MulAdd { dst, .. }
@@ -656,6 +670,7 @@ impl Inst {
         | Inst::LoadNarrow { dst, .. }
         | Inst::LoadMasked { dst, .. }
         | Inst::LoadAll { dst, .. }
+        | Inst::LoadAllNarrow { dst, .. }
         | Inst::LoadConst { dst, .. }
         | Inst::Indices { dst, .. }
         | Inst::Table { dst, .. } = &mut self
@@ -676,8 +691,8 @@ impl Inst {
             Inst::Begin { .. }
             | Inst::End { .. }
             | Inst::Load { .. }
-            | Inst::LoadNarrow { .. }
             | Inst::LoadAll { .. }
+            | Inst::LoadAllNarrow { .. }
             | Inst::Const { .. }
             | Inst::LoadConst { .. }
             | Inst::Lanes { .. }
@@ -687,8 +702,12 @@ impl Inst {
             | Inst::Counted { .. }
             | Inst::Prefetch { .. }
             | Inst::Arg { .. } => {}
+            Inst::LoadNarrow { mask, .. } => mask.iter_mut().for_each(replace),
+            Inst::StoreNarrow { src, mask, .. } => {
+                replace(src);
+                mask.iter_mut().for_each(replace);
+            }
             Inst::Store { src: a, .. }
-            | Inst::StoreNarrow { src: a, .. }
             | Inst::StoreLow { src: a, .. }
             | Inst::LoadMasked { mask: a, .. }
             | Inst::Move { src: a, .. }

@@ -50,24 +50,35 @@ impl Builder<'_> {
         memory: Memory,
         shape: &Shape,
     ) -> Option<Pieces> {
-        self.has(memory, shape)?;
         let at = self.address(buffer, index)?;
-        let mut out = Pieces::new();
-        for i in 0..shape.n {
-            let (dst, mem) = (self.fresh(), self.narrow_piece(at, i, memory)?);
-            self.push(Inst::LoadNarrow { dst, mem, memory, width: shape.width });
-            out.push(dst);
-        }
-        Some(out)
+        (0..shape.n).map(|i| self.load_narrow_piece(at, i, memory, shape)).collect()
+    }
+
+    /// Loads the `i`-th piece of a value.
+    pub(super) fn load_narrow_piece(&mut self, at: Mem, i: usize, memory: Memory, shape: &Shape) -> Option<VReg> {
+        self.has(memory, shape)?;
+        let mem = self.narrow_piece(at, i, memory)?;
+        let present = shape.last.filter(|_| i + 1 == shape.n);
+        let (mask, width) = match (self.guard, present) {
+            (Some(_), _) => {
+                let (mask, width) = self.guard_of_lanes(shape, present)?;
+                (Some(mask), width)
+            }
+            (None, Some(lanes)) => (Some(self.first_lanes(lanes, Elem::I32)), shape.width),
+            (None, None) => (None, shape.width),
+        };
+        let dst = self.fresh();
+        self.push(Inst::LoadNarrow { dst, mask, mem, memory, width });
+        Some(dst)
     }
 
     /// Checks that there are instructions for this number of elements.
     fn has(&self, memory: Memory, shape: &Shape) -> Option<()> {
         let converts = memory != Memory::F16 || self.features.halves;
-        (converts && shape.last.is_none() && self.guard.is_none()).then_some(())
+        (converts && (self.features.masks || shape.last.is_none() && self.guard.is_none())).then_some(())
     }
 
-    fn narrow_piece(&self, at: Mem, i: usize, memory: Memory) -> Option<Mem> {
+    pub(super) fn narrow_piece(&self, at: Mem, i: usize, memory: Memory) -> Option<Mem> {
         let bytes = self.vector_bytes / 4 * memory.bytes();
         Some(Mem { disp: at.disp.checked_add(i32::try_from(i * bytes).ok()?)?, ..at })
     }
@@ -100,6 +111,8 @@ impl Builder<'_> {
                 memory = Memory::I16;
             }
             let is_whole = !matches!(width, Width::Half | Width::Scalar);
+            let present = shape.last.filter(|_| i + 1 == shape.n);
+            let mask = present.map(|lanes| self.first_lanes(lanes, Elem::I32));
             if memory == Memory::F16 {
                 if !is_whole {
                     let bits = self.fresh();
@@ -107,9 +120,9 @@ impl Builder<'_> {
                     self.push(Inst::StoreLow { src: bits, mem, bytes: if width == Width::Half { 4 } else { 2 } });
                     continue;
                 }
-                self.push(Inst::StoreNarrow { src, mem, memory, width });
+                self.push(Inst::StoreNarrow { src, mask, mem, memory, width });
             } else if is_whole && self.features.masks {
-                self.push(Inst::StoreNarrow { src, mem, memory, width });
+                self.push(Inst::StoreNarrow { src, mask, mem, memory, width });
             } else {
                 self.store_packed(src, mem, memory, width);
             }

@@ -206,7 +206,7 @@ impl Splitter {
             _ => true,
         });
         let has_mask = match c.load {
-            Inst::LoadMasked { mask, .. } => match self.masks.get(&mask) {
+            Inst::LoadMasked { mask, .. } | Inst::LoadNarrow { mask: Some(mask), .. } => match self.masks.get(&mask) {
                 Some((1, None)) => true,
                 Some(&(1, Some(set))) => self.loops.iter().all(|l| !l.holds(set) || l.holds(place)),
                 _ => false,
@@ -327,6 +327,7 @@ fn loaded(inst: &Inst) -> Option<(VReg, Mem)> {
         Inst::Load { dst, mem, .. }
         | Inst::LoadNarrow { dst, mem, .. }
         | Inst::LoadMasked { dst, mem, .. }
+        | Inst::LoadAllNarrow { dst, mem, .. }
         | Inst::LoadAll { dst, mem, .. } => Some((dst, mem)),
         _ => None,
     }

@@ -11,7 +11,6 @@
 use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, VReg, Width};
 use super::guard::{is_condition, negative_where};
-use super::narrow::is_narrow;
 use super::strided::stride_of;
 use crate::codegen::facts::fails;
 use crate::ir::{BinOp, CmpOp};
@@ -37,7 +36,7 @@ pub(super) fn is_windowed(arena: &Arena, e: ExprId) -> bool {
     let Expr::IfThenElse(c, t, o) = arena.expr(e) else { return false };
     let stride = match arena.expr(t) {
         Expr::Load(_, index) if arena.lanes(index) > 1 => None,
-        Expr::Load(..) if !is_narrow(arena.dtype(t)) && Elem::of(arena.dtype(t)).is_some() => Some(1),
+        Expr::Load(..) if Elem::of(arena.dtype(t)).is_some() => Some(1),
         _ => stride_of(arena, t),
     };
     stride.is_some_and(|stride| is_window(arena, c, stride)) && !reads_memory(arena, o) && !fails(arena, o)
@@ -72,12 +71,17 @@ impl Builder<'_> {
     pub(super) fn windowed(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
         let Expr::IfThenElse(c, t, o) = self.kernel.arena.expr(e) else { return None };
         let Expr::Load(buffer, index) = self.kernel.arena.expr(t) else { return self.strided_window(e, shape) };
-        if !is_windowed(&self.kernel.arena, e) || self.guard.is_some() {
+        if !is_windowed(&self.kernel.arena, e) || self.guard.is_some() || self.features.bytes {
             return None;
         }
+        let Shape { elem, width, n, last } = *shape;
+        let memory = match self.is_narrow(self.kernel.arena.dtype(t)) {
+            true if self.features.masks => Some(self.memory_of(self.kernel.arena.dtype(t))?),
+            true => return None,
+            false => None,
+        };
         let windows = self.windows(c, shape)?;
         let at = self.address(buffer, index)?;
-        let Shape { elem, width, n, last } = *shape;
         let is_zero = self.constant_bits(o, elem) == Some(0);
         let otherwise = if is_zero { Pieces::new() } else { self.expr(o)? };
         let all = lanes_of(width, elem)?;
@@ -87,7 +91,10 @@ impl Builder<'_> {
             let lanes = bits(present.unwrap_or(all));
             let mask = match window {
                 Window::Known(known) if known & lanes == lanes => {
-                    out.push(self.load_piece(at, i, shape)?);
+                    out.push(match memory {
+                        Some(memory) => self.load_narrow_piece(at, i, memory, shape)?,
+                        None => self.load_piece(at, i, shape)?,
+                    });
                     continue;
                 }
                 Window::Known(known) => self.lane_mask(known & lanes, elem),
@@ -97,10 +104,19 @@ impl Builder<'_> {
                     self.both(mask, lanes)
                 }
             };
-            let (dst, mem) = (self.fresh(), self.piece(at, i)?);
+            let dst = self.fresh();
             // There is no masked load of 64 bits.
             let loaded = if width == Width::Half { Width::X } else { width };
-            self.push(Inst::LoadMasked { dst, mask, mem, elem, width: loaded });
+            match memory {
+                Some(memory) => {
+                    let mem = self.narrow_piece(at, i, memory)?;
+                    self.push(Inst::LoadNarrow { dst, mask: Some(mask), mem, memory, width: loaded });
+                }
+                None => {
+                    let mem = self.piece(at, i)?;
+                    self.push(Inst::LoadMasked { dst, mask, mem, elem, width: loaded });
+                }
+            }
             if is_zero {
                 out.push(dst);
                 continue;

@@ -147,8 +147,12 @@ impl Encoder<'_> {
                 let rm = self.mem(mem, bytes(elem, width));
                 self.asm.vector(store_op(elem, width), length(width), self.reg(src), None, rm, None);
             }
-            Inst::LoadNarrow { dst, mem, memory, width } => self.load_narrow(self.reg(dst), mem, memory, width),
-            Inst::StoreNarrow { src, mem, memory, width } => self.store_narrow(self.reg(src), mem, memory, width),
+            Inst::LoadNarrow { dst, mask, mem, memory, width } => {
+                self.load_narrow(self.reg(dst), mask, mem, memory, width);
+            }
+            Inst::StoreNarrow { src, mask, mem, memory, width } => {
+                self.store_narrow(self.reg(src), mask, mem, memory, width);
+            }
             Inst::StoreLow { src, mem, bytes } => self.store_low(self.reg(src), mem, bytes),
             Inst::LoadMasked { dst, mask, mem, elem, width } => {
                 self.masked_move(self.reg(dst), mask, mem, elem, width, false);
@@ -177,6 +181,9 @@ impl Encoder<'_> {
             }
             Inst::UpperMask { dst, a } => self.asm.shift_mask(self.reg(dst), self.reg(a), 8),
             Inst::Lanes { dst, bits, elem } => self.lanes(self.reg(dst), bits, elem),
+            Inst::LoadAllNarrow { dst, mem, memory, width } => {
+                self.load_all_narrow(self.reg(dst), mem, memory, width);
+            }
             Inst::LoadAll { dst, mem, elem, width } => {
                 let rm = self.mem(mem, elem.bytes() as u8);
                 self.broadcast(self.reg(dst), rm, elem, length(width));
@@ -469,7 +476,7 @@ impl Encoder<'_> {
         Some(())
     }
 
-    fn load_narrow(&mut self, dst: u8, mem: Mem, memory: Memory, width: Width) {
+    fn load_narrow(&mut self, dst: u8, mask: Option<VReg>, mem: Mem, memory: Memory, width: Width) {
         let (lanes, length) = (bytes(Elem::I32, width) as usize / 4, length(width));
         let n = (lanes * memory.bytes()) as u8;
         let mut source = self.mem(mem, n);
@@ -485,10 +492,39 @@ impl Encoder<'_> {
             Memory::I16 => VPMOVSXWD,
             Memory::F16 => VCVTPH2PS,
         };
-        self.asm.vector(widen, length, dst, None, source, None);
+        match mask {
+            None => self.asm.vector(widen, length, dst, None, source, None),
+            Some(mask) => {
+                let mask = Mask { register: self.reg(mask), zeroing: true };
+                self.asm.masked(widen, length, dst, None, source, None, mask);
+            }
+        }
         if memory == Memory::BF16 {
             self.asm.vector(SHIFT_DWORDS, length, 6, Some(dst), Rm::Reg(dst), Some(16));
         }
+    }
+
+    /// Loads a narrow element into all lanes: it is repeated at its own width, then all are converted.
+    fn load_all_narrow(&mut self, dst: u8, mem: Mem, memory: Memory, width: Width) {
+        let (rm, length) = (self.mem(mem, memory.bytes() as u8), length(width));
+        let source = match length {
+            Length::L512 if memory.bytes() == 2 => Length::L256,
+            _ => Length::L128,
+        };
+        let widen = match memory {
+            Memory::BF16 => {
+                self.asm.vector(VPBROADCASTW, length, dst, None, rm, None);
+                return self.asm.vector(SHIFT_DWORDS, length, 6, Some(dst), Rm::Reg(dst), Some(16));
+            }
+            Memory::U8 => VPMOVZXBD,
+            Memory::I8 => VPMOVSXBD,
+            Memory::U16 => VPMOVZXWD,
+            Memory::I16 => VPMOVSXWD,
+            Memory::F16 => VCVTPH2PS,
+        };
+        let repeat = if memory.bytes() == 1 { VPBROADCASTB } else { VPBROADCASTW };
+        self.asm.vector(repeat, source, dst, None, rm, None);
+        self.asm.vector(widen, length, dst, None, Rm::Reg(dst), None);
     }
 
     /// Loads one, two or four bytes into the start of a register.
@@ -507,7 +543,7 @@ impl Encoder<'_> {
         }
     }
 
-    fn store_narrow(&mut self, src: u8, mem: Mem, memory: Memory, width: Width) {
+    fn store_narrow(&mut self, src: u8, mask: Option<VReg>, mem: Mem, memory: Memory, width: Width) {
         let lanes = bytes(Elem::I32, width) as usize / 4;
         let rm = self.mem(mem, (lanes * memory.bytes()) as u8);
         let (opcode, imm) = match memory {
@@ -515,7 +551,13 @@ impl Encoder<'_> {
             Memory::U16 | Memory::I16 | Memory::BF16 => (VPMOVDW, None),
             Memory::F16 => (VCVTPS2PH, Some(NEAREST)),
         };
-        self.asm.vector(opcode, length(width), src, None, rm, imm);
+        match mask {
+            None => self.asm.vector(opcode, length(width), src, None, rm, imm),
+            Some(mask) => {
+                let mask = Mask { register: self.reg(mask), zeroing: false };
+                self.asm.masked(opcode, length(width), src, None, rm, imm, mask);
+            }
+        }
     }
 
     fn store_low(&mut self, src: u8, mem: Mem, n: u8) {

@@ -284,7 +284,21 @@ fn narrow_loads_and_stores() {
                         if memory == Memory::BF16 {
                             expected.push(format!("vpslld {reg}, {reg}, 0x10"));
                         }
-                        check(&regs, Some(mem), Inst::LoadNarrow { dst: D, mem, memory, width }, &expected);
+                        let load = |mask| Inst::LoadNarrow { dst: D, mask, mem, memory, width };
+                        check(&regs, Some(mem), load(None), &expected);
+                        let half = regs.v(D, if width == Width::Z { Width::Y } else { Width::X });
+                        let repeated = match memory {
+                            Memory::BF16 => vec![
+                                format!("vpbroadcastw {reg}, {place}"),
+                                format!("vpslld {reg}, {reg}, 0x10"),
+                            ],
+                            Memory::U8 | Memory::I8 => {
+                                vec![format!("vpbroadcastb {x}, {place}"), format!("{name} {reg}, {x}")]
+                            }
+                            _ => vec![format!("vpbroadcastw {half}, {place}"), format!("{name} {reg}, {half}")],
+                        };
+                        let repeat = Inst::LoadAllNarrow { dst: D, mem, memory, width };
+                        check(&regs, Some(mem), repeat, &repeated);
                         if width < Width::X || !set.is_evex() && memory != Memory::F16 {
                             return;
                         }
@@ -293,7 +307,8 @@ fn narrow_loads_and_stores() {
                             Memory::F16 => format!("vcvtps2ph {place}, {reg}, 0"),
                             _ => format!("vpmovdw {place}, {reg}"),
                         };
-                        check(&regs, Some(mem), Inst::StoreNarrow { src: D, mem, memory, width }, &[expected]);
+                        let store = |mask| Inst::StoreNarrow { src: D, mask, mem, memory, width };
+                        check(&regs, Some(mem), store(None), &[expected]);
                     });
                 }
             }
@@ -319,6 +334,33 @@ fn masked_loads_and_stores() {
                     };
                     check(&regs, Some(mem), Inst::LoadMasked { dst: D, mask: A, mem, elem, width }, &[load]);
                     check(&regs, Some(mem), Inst::StoreMasked { src: D, mask: A, mem, elem, width }, &[store]);
+                });
+            }
+        }
+    });
+    each_masked(A, |regs| {
+        if !regs.set.is_evex() {
+            return;
+        }
+        let mask = regs.k(A);
+        for memory in [Memory::U8, Memory::I8, Memory::U16, Memory::I16, Memory::BF16, Memory::F16] {
+            for &width in regs.set.widths().iter().filter(|&&w| w >= Width::X) {
+                let reg = regs.v(D, width);
+                each_place(accessed(Elem::I32, width) / 4 * memory.bytes() as i32, |mem, place| {
+                    let (load, store, rounding) = match memory {
+                        Memory::U8 => ("vpmovzxbd", "vpmovdb", ""),
+                        Memory::I8 => ("vpmovsxbd", "vpmovdb", ""),
+                        Memory::U16 | Memory::BF16 => ("vpmovzxwd", "vpmovdw", ""),
+                        Memory::I16 => ("vpmovsxwd", "vpmovdw", ""),
+                        Memory::F16 => ("vcvtph2ps", "vcvtps2ph", ", 0"),
+                    };
+                    let mut loads = vec![format!("{load} {reg}{{{mask}}}{{z}}, {place}")];
+                    if memory == Memory::BF16 {
+                        loads.push(format!("vpslld {reg}, {reg}, 0x10"));
+                    }
+                    check(&regs, Some(mem), Inst::LoadNarrow { dst: D, mask: Some(A), mem, memory, width }, &loads);
+                    let store = format!("{store} {place}{{{mask}}}, {reg}{rounding}");
+                    check(&regs, Some(mem), Inst::StoreNarrow { src: D, mask: Some(A), mem, memory, width }, &[store]);
                 });
             }
         }

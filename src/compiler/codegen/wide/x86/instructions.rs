@@ -35,6 +35,7 @@ instructions! {
     VPMINUB            M0F    P66    0xDA;
     VPMAXUB            M0F    P66    0xDE;
     VPBROADCASTB       M0F38  P66    0x78;
+    VPBROADCASTW       M0F38  P66    0x79;
     VPERMB             M0F38  P66    0x8D;
     VPERMT2B           M0F38  P66    0x7D;
     VPADDQ             M0F    P66    0xD4 w 1;
