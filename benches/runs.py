@@ -17,7 +17,8 @@ TUNED = [
 
 
 def program(name):
-    return ROOT / "workloads" / f"{name}.tir"
+    """The program of a workload, or the one at a path."""
+    return pathlib.Path(name) if str(name).endswith(".tir") else ROOT / "workloads" / f"{name}.tir"
 
 
 def schedule(name):

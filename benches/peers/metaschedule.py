@@ -3,7 +3,7 @@
 
 usage: metaschedule.py TVMR [WORKLOAD ...] [--runs N] [--trials N] [--seed S] [--rounds N] [--reuse] [--json]
 
-Tunes each workload with both, with the same number of trials, on one core; then times both winners alternately. Each run
+A workload is a name or the path of a program (`operator_set.py --write` writes many). Tunes each with both, with the same number of trials, on one core; then times both winners alternately. Each run
 has a seed of its own. Prints the medians of N runs: seconds of tuning and of the whole command, microseconds of the
 kernels, and the ratio of the kernels, above 1 if tvmr's is faster. At the end, the geometric means.
 
@@ -99,7 +99,7 @@ def main():
         m = {key: statistics.median(run[key] for run in runs) for key in runs[0] if key not in ("seed", "ratio_range")}
         results.append({"workload": name, **m, "runs": runs})
         say(
-            f"{name:<18} {m['tvmr_tuning_s']:6.2f} ({m['tvmr_command_s']:5.2f}) "
+            f"{pathlib.Path(name).stem:<18} {m['tvmr_tuning_s']:6.2f} ({m['tvmr_command_s']:5.2f}) "
             f"{m['peer_tuning_s']:8.1f} ({m['peer_command_s']:7.1f})   "
             f"{m['tvmr_us']:10.2f} {m['peer_us']:10.2f}   {m['ratio']:5.2f} "
             f"({min(r['ratio'] for r in runs):.2f} to {max(r['ratio'] for r in runs):.2f})"

@@ -75,7 +75,7 @@ def current(binary, path):
 def tuned(binary, name, trials=64, seed=0, reuse=True, store=harness.CACHE / "tuned"):
     """The result of MetaSchedule for a workload, from the cache if it is there."""
     store.mkdir(parents=True, exist_ok=True)
-    kept = store / f"{name}-trials{trials}-seed{seed}-tvm{tvm.__version__}.json"
+    kept = store / f"{pathlib.Path(name).stem}-trials{trials}-seed{seed}-tvm{tvm.__version__}.json"
     text = current(binary, harness.program(name))
     if reuse and kept.exists():
         found = json.loads(kept.read_text())

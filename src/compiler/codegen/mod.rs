@@ -17,7 +17,8 @@
 //!
 //! *Windows.* The windows of pooling overlap: what several results need is combined once (`opt/overlap`). Those of a convolution
 //! of single channels share rows of the image, which a tile uses in the order of memory, so that each is loaded, or assembled from
-//! strided elements, once (`opt/row_order`). The windows of adaptive pooling differ, and are written out (`opt/specialize`). The
+//! strided elements, once (`opt/row_order`). The windows of adaptive pooling are regular if they are at each point (`opt/simplify`);
+//! those that differ are written out (`opt/specialize`). The
 //! counts that averages are divided by are the same for all channels: their reciprocals are computed once (`opt/tabulate`).
 //!
 //! *Matrices of constants.* The transforms of Winograd's convolution apply small matrices from two sides. They are applied one
@@ -48,7 +49,8 @@
 //! the one that computes the next row (`opt/stagger`): one waits for memory, the other for arithmetic.
 //!
 //! *Narrow types* are computed in 32 bits: region code loads elements of 8 and 16 bits as lanes of `int32` or `float32`, and
-//! stores the low bits or the rounded value. Operands that a nest reads often are converted once, in a copy before it
+//! stores the low bits or the rounded value, with EVEX also in part, under a mask. Long sums of products of 16-bit floats are made in
+//! `float32` (`opt/sums_of_halves`), and operands that a nest reads often are converted once, in a copy before it
 //! (`opt/preconvert`), so a product of bfloat16 matrices runs at the speed of float32. Sums of products of bytes take four at a
 //! time (`opt/dot`): one instruction with VNNI, a few without. The instruction multiplies unsigned by signed bytes; of two factors of
 //! the same sign, one is shifted by 128 where it is packed, or in registers. The result never depends on the instruction set.

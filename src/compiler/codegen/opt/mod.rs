@@ -39,6 +39,7 @@ mod specialize;
 mod speculate;
 mod stagger;
 mod strip_mine;
+mod sums_of_halves;
 mod tabulate;
 mod ties;
 mod transform;
@@ -102,6 +103,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "reroll", run: Simplified(|k, _| reroll::reroll(k)) },
     Pass { name: "merge_stores", run: Simplified(|k, _| merge_stores::merge_stores(k)) },
     Pass { name: "dot", run: Simplified(|k, _| dot::dot(k)) },
+    Pass { name: "sums_of_halves", run: Simplified(sums_of_halves::sums_of_halves) },
     Pass { name: "preconvert", run: Simplified(|k, _| preconvert::preconvert(k)) },
     // Arrangement: tiles, vectors, straight-line code.
     Pass { name: "accumulate", run: Plain(accumulate::accumulate) },
