@@ -145,7 +145,7 @@ impl Uses {
 
     /// Replaces the buffer where sums are made, and converts the results behind.
     fn widen(&self, kernel: &mut Kernel) {
-        let old = kernel.buffer(self.sums).clone();
+        let old = *kernel.buffer(self.sums);
         let placement = match old.storage {
             Storage::Scratch(placement) => placement,
             Storage::Param(_) => Placement::Shared,

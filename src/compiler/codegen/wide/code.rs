@@ -589,9 +589,9 @@ impl Inst {
             Inst::StoreNarrow { src, mask, .. } => [src].into_iter().chain(mask).collect(),
             Inst::LoadMasked { mask, .. } => SmallVec::from_slice(&[mask]),
             Inst::StoreMasked { src, mask, .. } => SmallVec::from_slice(&[src, mask]),
-            Inst::Store { src, .. }
-            | Inst::StoreLow { src, .. }
-            | Inst::Move { src, .. } => SmallVec::from_slice(&[src]),
+            Inst::Store { src, .. } | Inst::StoreLow { src, .. } | Inst::Move { src, .. } => {
+                SmallVec::from_slice(&[src])
+            }
             Inst::Unary { a, .. }
             | Inst::Shift { a, .. }
             | Inst::ShiftByte { a, .. }

@@ -288,10 +288,9 @@ fn narrow_loads_and_stores() {
                         check(&regs, Some(mem), load(None), &expected);
                         let half = regs.v(D, if width == Width::Z { Width::Y } else { Width::X });
                         let repeated = match memory {
-                            Memory::BF16 => vec![
-                                format!("vpbroadcastw {reg}, {place}"),
-                                format!("vpslld {reg}, {reg}, 0x10"),
-                            ],
+                            Memory::BF16 => {
+                                vec![format!("vpbroadcastw {reg}, {place}"), format!("vpslld {reg}, {reg}, 0x10")]
+                            }
                             Memory::U8 | Memory::I8 => {
                                 vec![format!("vpbroadcastb {x}, {place}"), format!("{name} {reg}, {x}")]
                             }
