@@ -12,8 +12,8 @@
 //! *Reductions.* A tile of sums stays in registers over all reduction loops around it, unless those are too long for
 //! one region ([`crate::machine::register_tile`], `opt/accumulate`, `opt/promote`). A consumer that a schedule has
 //! placed directly after the tile is inlined and reads the registers, so that the tile is never stored (`opt/forward`).
-//! An uneven split is divided where its predicate changes, into a nest of whole tiles and a remainder
-//! (`opt/partition`).
+//! An uneven split is divided where its predicate changes, into a nest of whole tiles and a remainder, and so is a sum over
+//! joined arrays where they meet (`opt/partition`).
 //!
 //! *Windows.* The windows of pooling overlap: what several results need is combined once (`opt/overlap`). Those of a convolution
 //! of single channels share rows of the image, which a tile uses in the order of memory, so that each is loaded, or assembled from

@@ -20,7 +20,7 @@ use super::walk::replace_loops;
 use super::widen::{is_masked, is_near, is_short};
 use crate::codegen::facts::{is_speculable, reads_state};
 use crate::ir::CmpOp;
-use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand, mentions_var};
+use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand, mentions_var, reads_memory};
 use crate::loopir::{
     Affine, Arena, Body, Expr, ExprId, For, Iterations, Kernel, LoopKind, Range, Ranges, Stmt, StmtId, Ty, VarId,
 };
@@ -154,7 +154,7 @@ impl Partition {
     fn points(&mut self, kernel: &Kernel, l: &For, masks: bool) -> Vec<i64> {
         let arena = &kernel.arena;
         let Some(n) = arena.as_int(l.extent).filter(|&n| n > 1) else { return Vec::new() };
-        let (mut comparisons, mut masked) = (Vec::new(), Vec::new());
+        let (mut comparisons, mut masked, mut sources) = (Vec::new(), Vec::new(), Vec::new());
         let mut lanes = Vec::from_iter(may_be_lanes(kernel, l).then_some(l.var));
         kernel.for_each_stmt(l.body, &mut |_, stmt| {
             if let Stmt::For(l) = stmt
@@ -166,7 +166,15 @@ impl Partition {
                 for_each_expr(arena, e, &mut |e| {
                     if is_comparison(arena, e) && !comparisons.contains(&e) {
                         comparisons.push(e);
-                    } else if self.masks {
+                    }
+                    // Elements of two arrays that are joined.
+                    if let Expr::IfThenElse(c, t, o) = arena.expr(e)
+                        && reads_memory(arena, t)
+                        && reads_memory(arena, o)
+                    {
+                        sources.push(c);
+                    }
+                    if self.masks {
                         note_masks(arena, e, &lanes, masks, self.narrow_masks, &mut masked);
                     }
                 });
@@ -175,13 +183,15 @@ impl Partition {
         comparisons.retain(|e| !masked.contains(e));
         let mut points: Vec<i64> = Vec::new();
         for e in comparisons {
-            // A reduction is not split except after its first iteration, so that its nest is recognised.
-            let is_order = !matches!(arena.expr(e), Expr::Compare(CmpOp::Eq | CmpOp::Ne, ..));
-            if is_order && l.iterations == Iterations::Reduction {
-                continue;
-            }
             let Some((from, to)) = self.undecided(arena, e, l.var) else { continue };
             let (from, to) = (from.clamp(0, n), to.clamp(0, n));
+            // A reduction is not split except after its first iteration, so that its nest is recognised, and where its
+            // terms come from another array: each part is a nest of its own.
+            let is_order = !matches!(arena.expr(e), Expr::Compare(CmpOp::Eq | CmpOp::Ne, ..));
+            let changes_source = from == to && sources.contains(&e);
+            if is_order && l.iterations == Iterations::Reduction && !changes_source {
+                continue;
+            }
             // If most of the loop stays undecided, splitting gains nothing.
             if (to - from) * 2 > n {
                 continue;

@@ -1,9 +1,11 @@
 //! # `inline_padding`
 //!
 //! *When*: a block only selects between an element and a constant, by conditions on indices, and its one consumer is
-//! tiled and loads its elements as vectors, each for fewer than 32 results. *What*: one sketch is unchanged, and one
-//! has the block inlined (`compute_inline`). *Why*: the copy may take a good part of the computation's time, and
-//! vectors can be loaded partially. If elements are used more often, one copy is cheaper than a condition at each use.
+//! tiled and loads its elements as vectors, each for fewer than 32 results; or it joins arrays along an axis that the
+//! consumer sums over, as for channels behind a concatenation. *What*: one sketch is unchanged, and one has the block
+//! inlined (`compute_inline`). *Why*: the copy may take a good part of the computation's time, and vectors can be loaded
+//! partially. If padded elements are used more often, one copy is cheaper than a condition at each use; a sum over joined
+//! arrays is divided where they meet, and has no condition left.
 //!
 //! ```python
 //! @T.prim_func
@@ -37,10 +39,11 @@
 //!
 //! # Implementation
 //!
-//! Inlines the padding of an operand into its consumer.
+//! Inlines the padding of an operand, or the arrays that it joins, into its consumer.
 //!
 //! *When*: a block only selects between an element and a constant, and its only consumer is a tiled block that reads it
-//! as vectors, each element for few results. *What*: one schedule is unchanged; in the other one, the block is inlined.
+//! as vectors, each element for few results; or it selects between elements, by conditions on axes that the consumer
+//! reduces. *What*: one schedule is unchanged; in the other one, the block is inlined.
 //! *Why*: the copy may take a good part of the computation's time, and region code loads partial vectors. If each
 //! element is used often, the copy pays: it is made once, while conditions are evaluated at each use.
 //!
@@ -54,7 +57,8 @@
 use super::super::analysis::{is_spatial, live_block};
 use super::super::draft::{Draft, Tiled};
 use super::Rule;
-use crate::ir::{BlockId, BufferId, Expr, Func, Stmt};
+use crate::ir::visit::for_each_subexpr;
+use crate::ir::{BlockId, BufferId, Expr, ExprId, Func, IterKind, Stmt, VarId};
 use crate::schedule::analysis::dependence::Scope;
 use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
@@ -69,13 +73,18 @@ impl Rule for InlinePadding {
     fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
         let Some((index, id)) = live_block(&draft.sch, block) else { return Ok(vec![draft]) };
         let func = draft.sch.func(index);
-        let Some(padded) = padded_buffer(func, id) else { return Ok(vec![draft]) };
+        let Some((padded, joined)) = selected_buffer(func, id) else { return Ok(vec![draft]) };
         let scope = func.block_above(id.stmt()).unwrap_or(func.root);
         let Some(consumer) = Scope::of(func, scope).only_consumer(func, id) else { return Ok(vec![draft]) };
         let reads = &func.block(consumer).reads;
         let is_consumer = |t: &&Tiled| live_block(&draft.sch, t.block) == Some((index, consumer));
         let is_padded = |&read: &usize| reads.get(read).is_some_and(|r| r.buffer == padded);
-        if !draft.tiled.iter().filter(is_consumer).any(|t| t.seldom.iter().any(is_padded)) {
+        let mut tiled = draft.tiled.iter().filter(is_consumer);
+        let pays = match joined {
+            None => tiled.any(|t| t.seldom.iter().any(is_padded)),
+            Some(axes) => tiled.next().is_some() && reduces(func, consumer, padded, &axes),
+        };
+        if !pays {
             return Ok(vec![draft]);
         }
         let mut inlined = draft.clone();
@@ -84,14 +93,60 @@ impl Rule for InlinePadding {
     }
 }
 
-/// The buffer that a padding block writes.
-fn padded_buffer(func: &Func, block: BlockId) -> Option<BufferId> {
+/// The buffer that a block writes which selects between an element and a constant, or between elements; for the latter,
+/// the axes of the buffer that the conditions depend on.
+fn selected_buffer(func: &Func, block: BlockId) -> Option<(BufferId, Option<Vec<usize>>)> {
     let node = func.block(block);
     let &[inner] = &node.body[..] else { return None };
-    let Stmt::Store { buffer, value, .. } = func.get(inner) else { return None };
+    let Stmt::Store { buffer, value, indices } = func.get(inner) else { return None };
     let arena = &func.arena;
     let Expr::IfThenElse(_, then, otherwise) = arena.expr(*value) else { return None };
-    let is_load = matches!(arena.expr(then), Expr::Load(..));
-    let is_constant = matches!(arena.expr(otherwise), Expr::Int(_) | Expr::Float(_));
-    (is_spatial(func, block) && is_load && is_constant).then_some(*buffer)
+    let is_load = |e| matches!(arena.expr(e), Expr::Load(..));
+    if !is_spatial(func, block) {
+        return None;
+    }
+    if is_load(then) && matches!(arena.expr(otherwise), Expr::Int(_) | Expr::Float(_)) {
+        return Some((*buffer, None));
+    }
+    let (mut axes, mut rest) = (Vec::new(), *value);
+    while let Expr::IfThenElse(condition, then, otherwise) = arena.expr(rest) {
+        for v in variables(func, condition) {
+            let axis = arena.list(*indices).iter().position(|&i| arena.as_var(i) == Some(v))?;
+            axes.push(axis);
+        }
+        if !is_load(then) {
+            return None;
+        }
+        rest = otherwise;
+    }
+    is_load(rest).then_some((*buffer, Some(axes)))
+}
+
+/// The variables in an expression.
+fn variables(func: &Func, e: ExprId) -> Vec<VarId> {
+    let mut found = Vec::new();
+    for_each_subexpr(&func.arena, e, &mut |e| found.extend(func.arena.as_var(e)));
+    found
+}
+
+/// Whether a block reads a buffer at places that only its reduction variables determine along some axes.
+fn reduces(func: &Func, block: BlockId, buffer: BufferId, axes: &[usize]) -> bool {
+    let iters = &func.block(block).iters;
+    let is_reduced = |v: &VarId| iters.iter().any(|i| i.var == *v && i.kind == IterKind::Reduce);
+    let (mut reads, mut fits) = (0, true);
+    for &s in &func.block(block).body {
+        let Stmt::Store { value, .. } = func.get(s) else { return false };
+        for_each_subexpr(&func.arena, *value, &mut |e| {
+            if let Expr::Load(read, indices) = func.arena.expr(e)
+                && read == buffer
+            {
+                let indices = func.arena.list(indices);
+                reads += 1;
+                fits &= axes.iter().all(|&axis| {
+                    indices.get(axis).is_some_and(|&i| variables(func, i).iter().all(is_reduced))
+                });
+            }
+        });
+    }
+    reads > 0 && fits
 }
