@@ -142,9 +142,9 @@ fn reduces(func: &Func, block: BlockId, buffer: BufferId, axes: &[usize]) -> boo
             {
                 let indices = func.arena.list(indices);
                 reads += 1;
-                fits &= axes.iter().all(|&axis| {
-                    indices.get(axis).is_some_and(|&i| variables(func, i).iter().all(is_reduced))
-                });
+                fits &= axes
+                    .iter()
+                    .all(|&axis| indices.get(axis).is_some_and(|&i| variables(func, i).iter().all(is_reduced)));
             }
         });
     }
