@@ -61,7 +61,7 @@ def main():
     parser.add_argument("--isa", default="avx2", choices=["portable", "avx2", "avx512-256"])
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=7)
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     print(f"{'workload':18} {'µs':>10} {'peak':>6} {'bound':>6}  peer, its time over ours")
     for name in args.workload:
         row(args, name)
