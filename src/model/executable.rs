@@ -432,7 +432,8 @@ impl Call<'_> {
                 }
                 // SAFETY: there is a pointer for each parameter, of the size that the types of the graph say, which passes
                 // checked against the parameters. What a step writes is a temporary or an output: temporaries that live at the
-                // same time do not overlap, and no two places share an output.
+                // same time do not overlap, but for results of concatenations, which no step writes, and their parts, which
+                // are written before any step reads the result; no two places share an output.
                 unsafe { model.kernels.call(i, step, arguments, &mut state.context)? };
             }
         }

@@ -31,7 +31,8 @@
 //!
 //! # Invariants
 //! * Arrays have the type and shape of their parameters; nothing is converted.
-//! * No two values that live at the same time share memory ([`crate::graph::memory`]).
+//! * No two values that live at the same time share memory ([`crate::graph::memory`]), but for the parts of a concatenation and its
+//!   result ([`crate::graph::joined`]): no step writes the result.
 //! * [`CallableModel`] runs on arrays of the caller; [`Model::bind`] copies them.
 //! * A model may be called from several threads at once: each call has its own memory for intermediate values.
 

@@ -12,14 +12,15 @@ fn floats(shape: &[i64], values: &[f32]) -> Array {
     Array::from(values).with_shape(shape).expect("an array")
 }
 
-/// Runs `main` of a text, and compares its outputs.
+/// Runs `main` of a text, compares its outputs, and gives the model.
 #[track_caller]
-fn check(text: &str, inputs: &[Array], expected: &[Array]) {
+fn check(text: &str, inputs: &[Array], expected: &[Array]) -> Model {
     let parsed = parse(text, "model.tir", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"));
     let module = GraphModule { module: parsed.module, functions: parsed.graphs };
     let model = Model::compile(module, "main", &Context::default(), &Setting::native());
-    let outputs = model.and_then(|m| m.run(inputs)).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(outputs, expected);
+    let model = model.unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(model.run(inputs).unwrap_or_else(|e| panic!("{e}")), expected);
+    model
 }
 
 const LAYERS: &str = r#"
@@ -113,6 +114,44 @@ def main(x: R.Tensor((0, 2), "float32"), y: R.Tensor((1, 2), "float32")):
 "#;
     let (x, y) = (floats(&[0, 2], &[]), floats(&[1, 2], &[1.0, 2.0]));
     check(text, &[x.clone(), y.clone()], &[x, y]);
+}
+
+#[test]
+fn parts_of_concatenations_are_written_in_place() {
+    // `z` starts as `y` does, `r` is read apart from it, and `t` takes the place of no part.
+    let text = r#"
+@R.function
+def main(x: R.Tensor((1, 2, 8), "float32")):
+    with R.dataflow():
+        a = R.add(x, x)
+        b = R.negative(x)
+        r = R.permute_dims(b, (0, 2, 1))
+        y = R.concat((a, b), axis=1)
+        c = R.matmul(y, r)
+        d = R.concat((c, c), axis=2)
+        e = R.concat((d, d, d, d), axis=2)
+        f = R.reshape(e, (1, 8, 8))
+        z = R.concat((a, b, f), axis=1)
+        s = R.sum(z, axis=2)
+        t = R.max(y, axis=2)
+        R.output(s, t)
+    return (s, t)
+"#;
+    let x: Vec<f32> = (1..=16).map(|i| i as f32).collect();
+    let (squares, mixed): (f32, f32) =
+        ((1..=8).map(|i| (i * i) as f32).sum(), (1..=8).map(|i| (i * (i + 8)) as f32).sum());
+    let others: f32 = (9..=16).map(|i| (i * i) as f32).sum();
+    // The rows of `c` are a times b and b times b, of both rows of b; `f` has the elements of each row of `c` eight times.
+    let c = [[-2.0 * squares, -2.0 * mixed], [-2.0 * mixed, -2.0 * others], [squares, mixed], [mixed, others]];
+    let mut sums = vec![72.0, 200.0, -36.0, -100.0];
+    sums.extend(c.iter().flat_map(|row| [4.0 * (row[0] + row[1]); 2]));
+    let maxima = [16.0, 32.0, -1.0, -9.0];
+    let outputs = [floats(&[1, 12], &sums), floats(&[1, 4], &maxima)];
+    let model = check(text, &[floats(&[1, 2, 8], &x)], &outputs);
+    // `a`, `b`, `c` and what reads them; `d` and `e` repeat values along another axis.
+    assert!(model.program().steps.iter().all(|s| s.copies.is_empty()));
+    let pieces = model.program().temporaries.iter().filter(|t| t.piece.is_some()).count();
+    assert_eq!(pieces, 5, "{:?}", model.program().temporaries);
 }
 
 #[test]

@@ -5,10 +5,12 @@
 //! ```
 //!
 //! Each call of an operator becomes a call of a prim_func, which its lowering builds from tensor expressions. Equal prim_funcs
-//! are one. Operators that only give memory another shape stay: they cost nothing.
+//! are one. Operators that cost nothing stay: those that only give memory another shape, and concatenations whose parts are written
+//! where they belong ([`joined`](super::joined)).
 
 use super::function::{Arg, Call, CallId, Callee, Function, ValueId};
 use super::infer::Args;
+use super::joined::Joined;
 use super::operator::{Lowering, OpError};
 use super::ty::Type;
 use crate::diagnostic::Span;
@@ -34,9 +36,10 @@ pub struct Lowered {
 pub fn to_prim_funcs(function: &mut Function, module: &mut Module) -> Result<(), Vec<(Span, OpError)>> {
     let mut errors = Vec::new();
     let mut library = Library::of(module);
+    let joined = Joined::of(function);
     for c in function.order.clone() {
         let Callee::Op(op) = function.call(c).callee else { continue };
-        if matches!(op.lower, Lowering::Reshape) {
+        if matches!(op.lower, Lowering::Reshape) || joined.contains(c) {
             continue;
         }
         match lower_call(function, c) {

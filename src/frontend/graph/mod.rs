@@ -21,6 +21,7 @@
 //! | [`specialize`] | prim_funcs with symbols, for the shapes of one call |
 //! | [`program`] | a function as steps on places in memory |
 //! | [`scheduled`] | such steps with kernels, whose preparations of weights are steps of their own |
+//! | [`joined`] | concatenations whose parts are written where they belong |
 //! | [`memory`] | where intermediate values lie |
 //!
 //! # Invariants
@@ -37,6 +38,7 @@ pub mod constness;
 pub mod distinct;
 pub mod function;
 pub mod infer;
+pub mod joined;
 pub mod known;
 pub mod libraries;
 pub mod lower;

@@ -13,12 +13,15 @@
 //! else:                                         b = copy of a; relu(b)
 //! ```
 //!
+//! The parts of a concatenation may be written where they lie in its result ([`joined`](super::joined)); it is no step then.
+//!
 //! What follows from weights and constants alone ([`constness`](super::constness)) is computed once, by the steps of the
 //! preparation. The steps of a call read its results like weights, from memory that no intermediate value shares.
 
 use super::constant::Constant;
 use super::constness::invariant_values;
 use super::function::{Arg, CallId, Callee, Function, ValueDef, ValueId};
+use super::joined::{Joined, Piece};
 use super::memory::{self, Plan, Request};
 use super::operator::Lowering;
 use super::specialize::{Passed, passed};
@@ -217,6 +220,8 @@ impl Program {
         let mut builder = Builder {
             function,
             invariant: invariant_values(function),
+            joined: Joined::of(function),
+            pieces: HashMap::new(),
             constants: Vec::new(),
             places: HashMap::new(),
             prepared: Vec::new(),
@@ -250,7 +255,7 @@ impl Program {
     /// The sizes of prepared tensors, and their lifetimes in steps of the preparation.
     fn prepared_requests(&self) -> Vec<Request> {
         let mut requests: Vec<Request> =
-            self.prepared.iter().map(|t| Request { bytes: t.bytes(), first: 0, last: 0 }).collect();
+            self.prepared.iter().map(|t| Request { bytes: t.bytes(), first: 0, last: 0, piece: None }).collect();
         for (at, step) in self.preparation.iter().enumerate() {
             for (i, &place) in step.args.iter().enumerate() {
                 let Place::Prepared(tensor) = place else { continue };
@@ -297,6 +302,9 @@ struct Builder<'a> {
     function: &'a Function,
     /// Whether each value is the same in every call.
     invariant: Vec<bool>,
+    joined: Joined,
+    /// The temporaries that lie in memory of others.
+    pieces: HashMap<Place, Piece>,
     constants: Vec<Constant>,
     /// The places of the tensors of each value.
     places: HashMap<ValueId, Vec<Place>>,
@@ -377,6 +385,11 @@ impl Builder<'_> {
                 reads[before..before + n].to_vec()
             }
             Callee::Op(op) if matches!(op.lower, Lowering::Reshape) => first.concat(),
+            Callee::Op(_) if self.joined.contains(c) => {
+                let name = self.function.value(call.result).name;
+                let tensor = self.tensor(name.as_str(), self.function.ty(call.result), call.span)?;
+                vec![self.temporary(tensor.bytes())]
+            }
             Callee::CallTir(_) | Callee::CallTirInplace(_) | Callee::CallDpsPacked(_) | Callee::CallPurePacked(_) => {
                 let routine = self.routine(c)?;
                 let is_invariant = self.invariant[call.result.index()];
@@ -390,8 +403,7 @@ impl Builder<'_> {
                         self.prepared.push(tensor);
                         written.push(Place::Prepared(self.prepared.len() - 1));
                     } else {
-                        self.sizes.push(tensor.bytes());
-                        written.push(Place::Temporary(self.sizes.len() - 1));
+                        written.push(self.temporary(tensor.bytes()));
                     }
                 }
                 let indices = self.inplace_indices(c, written.len())?;
@@ -419,8 +431,16 @@ impl Builder<'_> {
                 return self.fail(call.span, format!("the call of `{func}` is not lowered"));
             }
         };
+        if let (Some(piece), &[place]) = (self.joined.piece(call.result), &places[..]) {
+            self.pieces.insert(place, piece);
+        }
         self.places.insert(call.result, places);
         Ok(())
+    }
+
+    fn temporary(&mut self, bytes: usize) -> Place {
+        self.sizes.push(bytes);
+        Place::Temporary(self.sizes.len() - 1)
     }
 
     /// What a call runs.
@@ -476,15 +496,16 @@ impl Builder<'_> {
         Ok(indices)
     }
 
-    /// Lets results take the places of arguments that nothing reads later. Inputs, constants and prepared tensors are
-    /// never overwritten.
+    /// Lets results take the places of arguments that nothing reads later. Inputs, constants, prepared tensors and parts of
+    /// concatenations are never overwritten.
     fn share_places(&mut self, outputs: &mut [Place]) {
         let steps = &mut self.steps;
         for at in 0..steps.len() {
             for copy in std::mem::take(&mut steps[at].copies) {
                 let Copy { from, to, .. } = copy;
                 let reads = |step: &Step| step.args.contains(&from) || step.copies.iter().any(|c| c.from == from);
-                let is_free = matches!(from, Place::Temporary(_));
+                let is_free = matches!(from, Place::Temporary(_)) && !self.pieces.contains_key(&from);
+                let is_free = is_free && !self.pieces.contains_key(&to);
                 if !is_free || outputs.contains(&from) || steps[at..].iter().any(reads) {
                     steps[at].copies.push(copy);
                     continue;
@@ -521,7 +542,8 @@ impl Builder<'_> {
         let mut settle = |place: &mut Place, at: usize, is_read: bool| {
             let Place::Temporary(old) = *place else { return };
             let new = *outside.entry(*place).or_insert_with(|| {
-                temporaries.push(Request { bytes: self.sizes[old], first: at, last: at });
+                let piece = self.pieces.get(place).copied();
+                temporaries.push(Request { bytes: self.sizes[old], first: at, last: at, piece });
                 Place::Temporary(temporaries.len() - 1)
             });
             if let (Place::Temporary(t), true) = (new, is_read) {

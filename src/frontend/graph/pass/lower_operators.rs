@@ -4,7 +4,7 @@
 //! lv = R.nn.relu(x)    →    lv = R.call_tir(cls.relu, (x,), out_ty=R.Tensor(…))
 //! ```
 //!
-//! Operators that only change a shape stay. See [`crate::graph::lower`].
+//! Operators that only change a shape stay, and concatenations without a kernel. See [`crate::graph::lower`].
 
 use super::{Context, GraphModule, Pass};
 use crate::diagnostic::Diagnostic;
