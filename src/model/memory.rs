@@ -1,58 +1,56 @@
 //! Memory for tensors.
 
 use super::ModelError;
+use crate::codegen::runtime::memory::{Block, LARGE_PAGE};
 use crate::graph::memory::ALIGNMENT;
 use crate::graph::program::Place;
+use crate::stop::StopFlag;
+use std::alloc::Layout;
 use std::collections::HashMap;
+use std::ptr::NonNull;
+
+/// Memory of at least this size takes large pages: kernels read weights and intermediate values from many small ones, whose
+/// translations no level of the TLB holds.
+const LARGE: usize = LARGE_PAGE / 2;
 
 /// Memory aligned to [`ALIGNMENT`], filled with zeros.
 pub(super) struct Memory {
-    start: *mut u8,
+    /// `None` if there are no bytes.
+    block: Option<Block>,
     bytes: usize,
-    owner: Vec<u8>,
 }
-
-// SAFETY: the memory is owned, and the pointer leads into it.
-unsafe impl Send for Memory {}
-// SAFETY: as above; shared memory (that of constants) is only read.
-unsafe impl Sync for Memory {}
 
 impl Memory {
     pub(super) fn new(bytes: usize) -> Result<Memory, ModelError> {
-        let mut owner: Vec<u8> = Vec::new();
-        let too_large = |_| ModelError::Machine(format!("not enough memory: {bytes} bytes"));
-        owner.try_reserve_exact(bytes + ALIGNMENT).map_err(too_large)?;
-        owner.resize(bytes + ALIGNMENT, 0);
-        let offset = owner.as_ptr().addr().next_multiple_of(ALIGNMENT) - owner.as_ptr().addr();
-        let start = owner.as_mut_ptr().wrapping_add(offset);
-        Ok(Memory { start, bytes, owner })
+        if bytes == 0 {
+            return Ok(Memory { block: None, bytes });
+        }
+        let too_large = || ModelError::Machine(format!("not enough memory: {bytes} bytes"));
+        let align = if bytes >= LARGE { LARGE_PAGE } else { ALIGNMENT };
+        let size = bytes.checked_next_multiple_of(align).ok_or_else(too_large)?;
+        let layout = Layout::from_size_align(size, align).map_err(|_| too_large())?;
+        let block = Block::zeroed(layout, &StopFlag::default()).ok_or_else(too_large)?;
+        Ok(Memory { block: Some(block), bytes })
     }
 
-    fn offset(&self) -> usize {
-        self.start.addr() - self.owner.as_ptr().addr()
+    fn start(&self) -> *mut u8 {
+        let nothing = std::ptr::without_provenance_mut(ALIGNMENT);
+        self.block.as_ref().map(Block::start).map_or(nothing, NonNull::as_ptr)
     }
 
     /// The address of a byte.
     pub(super) fn pointer(&self, offset: usize) -> *mut u8 {
-        self.start.wrapping_add(offset)
+        self.start().wrapping_add(offset)
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.owner[self.offset()..self.offset() + self.bytes]
-    }
-
-    /// The bytes as a vector, without taking memory for them.
-    pub(super) fn into_bytes(self) -> Vec<u8> {
-        let (offset, bytes) = (self.offset(), self.bytes);
-        let mut owner = self.owner;
-        owner.drain(..offset);
-        owner.truncate(bytes);
-        owner
+        // SAFETY: the block has that many bytes, all of which have values.
+        unsafe { std::slice::from_raw_parts(self.start(), self.bytes) }
     }
 
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
-        let offset = self.offset();
-        &mut self.owner[offset..offset + self.bytes]
+        // SAFETY: as above, and the block is borrowed as long as the slice.
+        unsafe { std::slice::from_raw_parts_mut(self.start(), self.bytes) }
     }
 }
 

@@ -183,7 +183,7 @@ impl Preparations {
         let preparation = Preparation::compile(scheduled, libraries, setting)?;
         let prepared = preparation.run(program, &weights, &workers)?;
         let constant = |(tensor, memory): (&Tensor, Option<Memory>)| {
-            memory.and_then(|memory| Constant::new(tensor.dtype, &tensor.shape, memory.into_bytes()))
+            memory.and_then(|memory| Constant::new(tensor.dtype, &tensor.shape, memory.bytes().to_vec()))
         };
         let results: Vec<Option<Constant>> = program.prepared.iter().zip(prepared.0).map(constant).collect();
         self.done.push((key, results.clone()));
