@@ -38,8 +38,8 @@ mod x86;
 
 use super::CodegenOptions;
 use super::cost::{Costs, UNPOLLED};
-use crate::ir::DType;
 use crate::ir::expr::FxBuild;
+use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::{Seen, for_each_expr, for_each_operand};
 use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, LoopKind, Stmt, StmtId, VarId};
 use crate::machine::{Isa, VectorUnit};
@@ -340,9 +340,14 @@ impl Planner<'_> {
             Stmt::For(l) => Some(l),
             _ => None,
         });
+        // Loops that were fused into one, as parallel ones are, have indices such as `fused % 16`: nearly always that advances by 1.
+        let advances = |atom: ExprId, var: VarId| match arena.expr(atom) {
+            Expr::Binary(BinOp::Mod | BinOp::FloorMod, a, _) => arena.as_var(a) == Some(var),
+            _ => arena.as_var(atom) == Some(var),
+        };
         let step = |var: VarId, of: &Option<(Affine, i64)>| {
             let (index, bytes) = of.as_ref()?;
-            let term = index.terms.iter().find(|(atom, _)| arena.as_var(*atom) == Some(var))?;
+            let term = index.terms.iter().find(|(atom, _)| advances(*atom, var))?;
             Some(term.1.saturating_mul(*bytes))
         };
         loops
