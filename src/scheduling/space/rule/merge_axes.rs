@@ -275,15 +275,20 @@ impl<'a> Axes<'a> {
 
     /// The axis that an index is, if it is one; axes of one iteration add nothing.
     fn axis(&self, e: ExprId) -> Option<usize> {
-        let arena = &self.func.arena;
-        let is_zero = |e: ExprId| {
-            arena.as_var(e).is_some_and(|v| self.all.iter().any(|&(var, _, extent)| var == v && extent == 1))
-        };
-        match arena.expr(e) {
+        match self.func.arena.expr(e) {
             Expr::Var(v) => self.all.iter().position(|&(var, ..)| var == v),
-            Expr::Binary(BinOp::Add, a, b) if is_zero(b) => self.axis(a),
-            Expr::Binary(BinOp::Add, a, b) if is_zero(a) => self.axis(b),
+            Expr::Binary(BinOp::Add, a, b) if self.is_zero(b) => self.axis(a),
+            Expr::Binary(BinOp::Add, a, b) if self.is_zero(a) => self.axis(b),
             _ => None,
+        }
+    }
+
+    /// Whether an index is an axis of one iteration, or a multiple of one: the start of the only window.
+    fn is_zero(&self, e: ExprId) -> bool {
+        match self.func.arena.expr(e) {
+            Expr::Var(v) => self.all.iter().any(|&(var, _, extent)| var == v && extent == 1),
+            Expr::Binary(BinOp::Mul, a, b) => self.is_zero(a) || self.is_zero(b),
+            _ => false,
         }
     }
 
