@@ -13,18 +13,21 @@ pub(crate) type ExprMap = HashMap<ExprId, ExprId, FxBuild>;
 impl Kernel {
     /// Calls `f` with each statement of `body`, outer before inner, in text order.
     pub fn for_each_stmt(&self, body: Body, f: &mut impl FnMut(StmtId, Stmt)) {
-        for &s in self.stmts.list(body) {
-            let stmt = self.stmts.get(s);
-            f(s, stmt);
-            match stmt {
-                Stmt::For(l) => self.for_each_stmt(l.body, f),
-                Stmt::While { body, .. } => self.for_each_stmt(body, f),
-                Stmt::If { then, otherwise, .. } => {
-                    self.for_each_stmt(then, f);
-                    self.for_each_stmt(otherwise, f);
-                }
-                Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+        self.stmts.list(body).iter().for_each(|&s| self.for_each_within(s, f));
+    }
+
+    /// Calls `f` with a statement and those inside, outer before inner, in text order.
+    pub fn for_each_within(&self, s: StmtId, f: &mut impl FnMut(StmtId, Stmt)) {
+        let stmt = self.stmts.get(s);
+        f(s, stmt);
+        match stmt {
+            Stmt::For(l) => self.for_each_stmt(l.body, f),
+            Stmt::While { body, .. } => self.for_each_stmt(body, f),
+            Stmt::If { then, otherwise, .. } => {
+                self.for_each_stmt(then, f);
+                self.for_each_stmt(otherwise, f);
             }
+            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
         }
     }
 

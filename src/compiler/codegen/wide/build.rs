@@ -5,14 +5,15 @@ use super::code::{Class, Code, Elem, Inst, LoopId, Mem, Memory, Op1, Op2, Stream
 use super::constants::{Constants, is_numbers};
 use super::gather::{Span, is_gather};
 use super::index::is_index;
-use super::narrow::is_narrow;
+use super::narrow::{exact_locals, is_narrow};
+use super::reduce;
 use super::shuffle::lanes_of;
 use crate::codegen::facts::{Reads, ReadsOf};
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, CmpOp, DType, Intrinsic};
 use crate::loopir::rewrite::mentions_var;
 use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, StmtId, VarId};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
 /// A value in pieces, each of which is in one register.
@@ -26,6 +27,7 @@ pub(super) fn build(
     features: Features,
 ) -> Option<(Code, Vec<RegionArg>)> {
     let mut builder = Builder {
+        exact: exact_locals(kernel, stmts),
         kernel,
         vector_bytes,
         features,
@@ -80,6 +82,8 @@ pub(super) struct Builder<'a> {
     /// Number of iterations of each loop.
     extents: Vec<i64>,
     locals: HashMap<LocalId, Pieces, FxBuild>,
+    /// Those of bfloat16 that need no rounding.
+    pub exact: HashSet<LocalId, FxBuild>,
     vars: HashMap<VarId, Pieces, FxBuild>,
     /// The counters of loops whose values are computed with, as 32 bits in all lanes.
     pub counters: HashMap<VarId, VReg, FxBuild>,
@@ -651,6 +655,9 @@ impl Builder<'_> {
                 Some(SmallVec::from_elem(one, n))
             }
             Expr::Binary(op, a, b) => {
+                if let Some((vectors, others)) = reduce::several(&self.kernel.arena, op, e) {
+                    return self.reduce_with(op, &vectors, &others);
+                }
                 let op = self.operation(op, elem)?;
                 let (a, b) = (self.expr(a)?, self.expr(b)?);
                 let value = self.binary(op, &a, &b, elem, width);

@@ -2,7 +2,6 @@
 
 use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, Memory, Op1, Op2, Rounding, Shift16, VReg, Width};
-use crate::codegen::facts::neutral;
 use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic};
 use crate::loopir::{Arena, Expr, ExprId, ExprList};
 use crate::machine::Isa;
@@ -220,63 +219,6 @@ impl Builder<'_> {
         let dst = self.fresh();
         self.push(Inst::ShiftByte { dst, a, kind, width });
         dst
-    }
-
-    /// Reduces all lanes by halving.
-    pub(super) fn reduce(&mut self, op: BinOp, a: ExprId) -> Option<Pieces> {
-        let Shape { elem, mut width, n, last } = self.shape(a)?;
-        let dtype = self.kernel.arena.dtype(a);
-        let neutral = neutral(&mut self.kernel.arena, op, dtype)?;
-        let op = Op2::of(op, elem)?;
-        let mut pieces = self.expr(a)?;
-        if let Some(lanes) = last {
-            let (mask, otherwise) = (self.first_lanes(lanes, elem), self.bits_of(neutral, elem)?);
-            let (dst, then) = (self.fresh(), pieces[n - 1]);
-            self.push(Inst::Select { dst, mask, then, otherwise, elem, width });
-            pieces[n - 1] = dst;
-        }
-        let mut left = n;
-        while left > 1 {
-            let half = left / 2;
-            let merged = self.binary(op, &pieces[..half], &pieces[left - half..], elem, width);
-            let middle: Pieces = pieces[half..left - half].into();
-            pieces = merged.into_iter().chain(middle).collect();
-            left = pieces.len();
-        }
-        let mut lanes = width.bytes()? / elem.bytes();
-        let mut one = pieces[0];
-        while lanes > 1 {
-            let upper = self.fresh();
-            self.push(Inst::Unary { op: Op1::UpperHalf, dst: upper, a: one, elem, width });
-            lanes /= 2;
-            width = if lanes == 1 { Width::Scalar } else { width.half() };
-            let dst = self.fresh();
-            self.push(Inst::Binary { op, dst, a: one, b: upper, elem, width });
-            one = dst;
-        }
-        Some(Pieces::from_elem(one, 1))
-    }
-
-    /// Reduces all lanes of bytes by halving, down to the lowest one.
-    pub(super) fn reduce_bytes(&mut self, op: BinOp, a: ExprId) -> Option<Pieces> {
-        let Shape { elem, mut width, .. } = self.shape(a)?;
-        let op = Op2::of(op, elem).filter(|&op| op != Op2::Mul)?;
-        let pieces = self.expr(a)?;
-        let mut one = pieces[0];
-        for &piece in &pieces[1..] {
-            one = self.binary(op, &[one], &[piece], elem, width)[0];
-        }
-        while width != Width::Scalar {
-            let upper = self.unary(Op1::UpperHalf, &[one], Elem::I32, width);
-            width = if width == Width::Half { Width::Scalar } else { width.half() };
-            one = self.binary(op, &[one], &upper, elem, width)[0];
-        }
-        for by in [16, 8] {
-            let dst = self.fresh();
-            self.push(Inst::Shift { dst, a: one, left: false, by, width: Width::X });
-            one = self.binary(op, &[one], &[dst], elem, Width::Scalar)[0];
-        }
-        Some(Pieces::from_elem(one, 1))
     }
 
     fn all_but_sign(&mut self, elem: Elem) -> VReg {

@@ -5,7 +5,8 @@
 //! memory and registers of their own: it has no branch, no check, no parallel loop, and no loop that polls the stop
 //! flag. [`plan`] picks regions, as large as possible, and compiles each: [`build`] makes vector code over virtual
 //! registers (with [`lanes`] for conditions and functions, [`guard`] and [`window`] for padding, [`transpose`],
-//! [`gather`] and [`shuffle`] for shuffles, [`scattered`] for elements at any indices, [`index`] for indices as values, [`long`] for 64-bit integers), [`prefetch`] adds prefetches, [`assign`] allocates machine registers, and the target
+//! [`gather`] and [`shuffle`] for shuffles, [`scattered`] for elements at any indices, [`index`] for indices as
+//! values, [`long`] for 64-bit integers, [`reduce`] for lanes that become one), [`prefetch`] adds prefetches, [`assign`] allocates machine registers, and the target
 //! ([`target::VectorTarget`]; [`x86`]) encodes the code. Cranelift's code calls regions with a pointer to their
 //! arguments. A run that some step refuses is divided; single statements that cannot be regions are compiled by
 //! Cranelift.
@@ -27,6 +28,7 @@ mod lanes;
 mod long;
 mod narrow;
 mod prefetch;
+mod reduce;
 mod reload;
 mod scattered;
 mod shuffle;

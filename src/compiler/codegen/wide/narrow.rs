@@ -9,8 +9,11 @@ use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, Mem, Memory, Op1, Op2, VReg, Width};
 use super::lanes::compared;
 use crate::codegen::facts::is_index_sum;
+use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, CmpOp, Const, DType};
-use crate::loopir::{BufferId, Expr, ExprId};
+use crate::loopir::{Arena, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, StmtId};
+use hashbrown::HashSet;
+use smallvec::SmallVec;
 
 /// Whether elements of the type are narrower in memory than in registers.
 pub(super) fn is_narrow(dtype: DType) -> bool {
@@ -24,6 +27,42 @@ pub(super) fn is_conversion(from: DType, to: DType) -> bool {
     match (from, to) {
         (DType::Int64, DType::Float32 | DType::Int32) | (DType::Float32 | DType::Int32, DType::Int64) => true,
         _ => !is_wide(a) && !is_wide(b),
+    }
+}
+
+/// The registers of bfloat16 that are only set to values of that type, such as maxima of elements.
+pub(super) fn exact_locals(kernel: &Kernel, stmts: &[StmtId]) -> HashSet<LocalId, FxBuild> {
+    let mut values: SmallVec<[(LocalId, ExprId); 16]> = SmallVec::new();
+    for &s in stmts {
+        kernel.for_each_within(s, &mut |_, stmt| match stmt {
+            Stmt::Set { local, value } if kernel.arena.dtype(value) == DType::BFloat16 => values.push((local, value)),
+            _ => {}
+        });
+    }
+    let mut exact: HashSet<LocalId, FxBuild> = values.iter().map(|&(local, _)| local).collect();
+    // As long as one is not, those that are set to it may not be.
+    while let Some(&(local, _)) =
+        values.iter().find(|(local, value)| exact.contains(local) && !is_exact(&kernel.arena, &exact, *value))
+    {
+        exact.remove(&local);
+    }
+    exact
+}
+
+/// Whether a value is one of the elements of its type from which it follows: loaded, selected, or moved between lanes.
+fn is_exact(arena: &Arena, locals: &HashSet<LocalId, FxBuild>, e: ExprId) -> bool {
+    let is_exact = |e| is_exact(arena, locals, e);
+    match arena.expr(e) {
+        Expr::Load(..) | Expr::Float(_) => true,
+        Expr::Local(local) => locals.contains(&local),
+        // Rounded where it is converted.
+        Expr::Cast(_) => arena.dtype(e) == DType::BFloat16,
+        Expr::Broadcast(a) | Expr::Extract(a, _) => is_exact(a),
+        Expr::Binary(BinOp::Min | BinOp::Max, a, b) | Expr::Select(_, a, b) | Expr::IfThenElse(_, a, b) => {
+            is_exact(a) && is_exact(b)
+        }
+        Expr::Pack(list) => arena.list(list).iter().all(|&item| is_exact(item)),
+        _ => false,
     }
 }
 
@@ -93,7 +132,7 @@ impl Builder<'_> {
         shape: &Shape,
     ) -> Option<()> {
         let rounding = match memory {
-            Memory::BF16 if self.is_exact(value) => Rounding::None,
+            Memory::BF16 if is_exact(&self.kernel.arena, &self.exact, value) => Rounding::None,
             Memory::BF16 if self.has_short_nans(value, NAN_DEPTH) => Rounding::Numbers,
             _ => Rounding::All,
         };
@@ -152,22 +191,6 @@ impl Builder<'_> {
             packed = self.binary(Op2::Pack16, &[packed], &[packed], Elem::I32, Width::X)[0];
         }
         self.push(Inst::StoreLow { src: packed, mem, bytes: (lanes * memory.bytes()) as u8 });
-    }
-
-    /// Whether a value is one of the elements of its type from which it follows: loaded, selected, or moved between lanes.
-    fn is_exact(&self, e: ExprId) -> bool {
-        let arena = &self.kernel.arena;
-        match arena.expr(e) {
-            Expr::Load(..) | Expr::Float(_) => true,
-            // Rounded where it is converted.
-            Expr::Cast(_) => arena.dtype(e) == DType::BFloat16,
-            Expr::Broadcast(a) | Expr::Extract(a, _) => self.is_exact(a),
-            Expr::Binary(BinOp::Min | BinOp::Max, a, b) | Expr::Select(_, a, b) | Expr::IfThenElse(_, a, b) => {
-                self.is_exact(a) && self.is_exact(b)
-            }
-            Expr::Pack(list) => arena.list(list).iter().all(|&item| self.is_exact(item)),
-            _ => false,
-        }
     }
 
     /// Whether the low half of each NaN that a value can be is zero: it comes from bfloat16, or from an operation on numbers,

@@ -1,0 +1,129 @@
+//! Reductions of all lanes of vectors, by halves.
+//!
+//! ```text
+//! s + reduce(add, a[0; 64]) + reduce(add, a[64; 36])
+//! ```
+//!
+//! The four and three registers of both vectors are added up first, and the lanes of one register then: what lies in several vectors,
+//! such as the last elements of a row, is added lane by lane as long as that is possible.
+
+use super::build::{Builder, Pieces, Shape};
+use super::code::{Elem, Inst, Op1, Op2, Width};
+use crate::codegen::facts::neutral;
+use crate::ir::{BinOp, DType};
+use crate::loopir::{Arena, Expr, ExprId};
+use smallvec::SmallVec;
+
+/// The operands of a chain of equal operations.
+type Operands = SmallVec<[ExprId; 4]>;
+
+/// The vectors that a chain of an operation reduces, two or more, and its other operands.
+pub(super) fn several(arena: &Arena, op: BinOp, e: ExprId) -> Option<(Operands, Operands)> {
+    let (mut vectors, mut others) = (Operands::new(), Operands::new());
+    let mut pending = Operands::from_slice(&[e]);
+    while let Some(e) = pending.pop() {
+        match arena.expr(e) {
+            Expr::Binary(same, a, b) if same == op => pending.extend([b, a]),
+            Expr::Reduce(same, a) if same == op => vectors.push(a),
+            _ => others.push(e),
+        }
+    }
+    let dtype = arena.dtype(e);
+    (vectors.len() > 1 && matches!(dtype, DType::Float32 | DType::Float64)).then_some((vectors, others))
+}
+
+impl Builder<'_> {
+    /// A chain of an operation whose vectors, of registers of one width, are reduced together.
+    pub(super) fn reduce_with(&mut self, op: BinOp, vectors: &[ExprId], others: &[ExprId]) -> Option<Pieces> {
+        let Shape { elem, width, .. } = self.shape(vectors[0])?;
+        let mut rest: SmallVec<[_; 4]> = SmallVec::new();
+        let mut together = Pieces::new();
+        for &a in vectors {
+            let shape = self.shape(a)?;
+            match shape.width == width {
+                true => together.extend(self.with_neutral(op, a, &shape)?),
+                false => rest.extend(self.reduce(op, a)?),
+            }
+        }
+        rest.extend(self.reduce_lanes(op, together, elem, width)?);
+        let op = Op2::of(op, elem)?;
+        // Those that are there first.
+        let mut all: SmallVec<[_; 4]> = SmallVec::new();
+        for &e in others {
+            all.extend(self.expr(e)?);
+        }
+        all.extend(rest);
+        let first = *all.first()?;
+        let one = all[1..].iter().fold(first, |one, &next| self.binary(op, &[one], &[next], elem, Width::Scalar)[0]);
+        Some(Pieces::from_elem(one, 1))
+    }
+
+    /// Reduces all lanes of a vector.
+    pub(super) fn reduce(&mut self, op: BinOp, a: ExprId) -> Option<Pieces> {
+        let shape = self.shape(a)?;
+        let pieces = self.with_neutral(op, a, &shape)?;
+        self.reduce_lanes(op, pieces, shape.elem, shape.width)
+    }
+
+    /// The pieces of a vector, whose lanes that do not exist change no result.
+    fn with_neutral(&mut self, op: BinOp, a: ExprId, shape: &Shape) -> Option<Pieces> {
+        let Shape { elem, width, n, last } = *shape;
+        let dtype = self.kernel.arena.dtype(a);
+        let neutral = neutral(&mut self.kernel.arena, op, dtype)?;
+        let mut pieces = self.expr(a)?;
+        if let Some(lanes) = last {
+            let (mask, otherwise) = (self.first_lanes(lanes, elem), self.bits_of(neutral, elem)?);
+            let (dst, then) = (self.fresh(), pieces[n - 1]);
+            self.push(Inst::Select { dst, mask, then, otherwise, elem, width });
+            pieces[n - 1] = dst;
+        }
+        Some(pieces)
+    }
+
+    /// Reduces all lanes of registers.
+    fn reduce_lanes(&mut self, op: BinOp, mut pieces: Pieces, elem: Elem, mut width: Width) -> Option<Pieces> {
+        let op = Op2::of(op, elem)?;
+        let mut left = pieces.len();
+        while left > 1 {
+            let half = left / 2;
+            let merged = self.binary(op, &pieces[..half], &pieces[left - half..], elem, width);
+            let middle: Pieces = pieces[half..left - half].into();
+            pieces = merged.into_iter().chain(middle).collect();
+            left = pieces.len();
+        }
+        let mut lanes = width.bytes()? / elem.bytes();
+        let mut one = pieces[0];
+        while lanes > 1 {
+            let upper = self.fresh();
+            self.push(Inst::Unary { op: Op1::UpperHalf, dst: upper, a: one, elem, width });
+            lanes /= 2;
+            width = if lanes == 1 { Width::Scalar } else { width.half() };
+            let dst = self.fresh();
+            self.push(Inst::Binary { op, dst, a: one, b: upper, elem, width });
+            one = dst;
+        }
+        Some(Pieces::from_elem(one, 1))
+    }
+
+    /// Reduces all lanes of bytes by halving, down to the lowest one.
+    pub(super) fn reduce_bytes(&mut self, op: BinOp, a: ExprId) -> Option<Pieces> {
+        let Shape { elem, mut width, .. } = self.shape(a)?;
+        let op = Op2::of(op, elem).filter(|&op| op != Op2::Mul)?;
+        let pieces = self.expr(a)?;
+        let mut one = pieces[0];
+        for &piece in &pieces[1..] {
+            one = self.binary(op, &[one], &[piece], elem, width)[0];
+        }
+        while width != Width::Scalar {
+            let upper = self.unary(Op1::UpperHalf, &[one], Elem::I32, width);
+            width = if width == Width::Half { Width::Scalar } else { width.half() };
+            one = self.binary(op, &[one], &upper, elem, width)[0];
+        }
+        for by in [16, 8] {
+            let dst = self.fresh();
+            self.push(Inst::Shift { dst, a: one, left: false, by, width: Width::X });
+            one = self.binary(op, &[one], &[dst], elem, Width::Scalar)[0];
+        }
+        Some(Pieces::from_elem(one, 1))
+    }
+}
