@@ -47,6 +47,7 @@ mod transpose;
 mod unroll;
 mod vectorize;
 mod walk;
+mod wide_copies;
 mod widen;
 
 pub use strip_mine::strip_mine;
@@ -104,6 +105,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "merge_stores", run: Simplified(|k, _| merge_stores::merge_stores(k)) },
     Pass { name: "dot", run: Simplified(|k, _| dot::dot(k)) },
     Pass { name: "sums_of_halves", run: Simplified(sums_of_halves::sums_of_halves) },
+    Pass { name: "wide_copies", run: Simplified(wide_copies::wide_copies) },
     Pass { name: "preconvert", run: Simplified(|k, _| preconvert::preconvert(k)) },
     // Arrangement: tiles, vectors, straight-line code.
     Pass { name: "accumulate", run: Plain(accumulate::accumulate) },

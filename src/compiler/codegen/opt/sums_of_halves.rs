@@ -20,7 +20,8 @@ use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::{ExprMap, for_each_expr, for_each_operand, map_expr, map_operands, mentions_var};
 use crate::loopir::{
-    Arena, Body, BufferId, Expr, ExprId, For, Hints, Iterations, Kernel, LoopKind, Placement, Stmt, StmtId, Storage, Ty,
+    Affine, Arena, Body, BufferId, Expr, ExprId, For, Hints, Iterations, Kernel, LoopKind, Placement, Stmt, StmtId,
+    Storage, Ty,
 };
 use hashbrown::HashSet;
 
@@ -66,6 +67,10 @@ struct Uses {
     is_parallel: bool,
     /// Whether everything is made of scalars.
     is_plain: bool,
+    /// Whether all elements are set.
+    sets_all: bool,
+    /// The number of conditions around the current statement.
+    conditions: usize,
     /// The loops around the current statement.
     loops: Vec<For>,
 }
@@ -80,6 +85,8 @@ impl Uses {
             pays: false,
             is_parallel: false,
             is_plain: true,
+            sets_all: false,
+            conditions: 0,
             loops: Vec::new(),
         };
         for (at, &s) in kernel.stmts.list(kernel.body).iter().enumerate() {
@@ -101,6 +108,7 @@ impl Uses {
             self.is_parallel |= self.loops.iter().any(|l| l.kind == LoopKind::Parallel);
             self.is_plain &= kernel.arena.lanes(value) == 1;
             own = term(&kernel.arena, self.sums, index, value);
+            self.sets_all |= own.is_none() && self.conditions == 0 && self.is_whole(kernel, index);
             if let Some((_, term)) = own {
                 self.pays |= self.terms(kernel, index) >= LONG && has_product(&kernel.arena, term);
             }
@@ -121,10 +129,16 @@ impl Uses {
                 self.body(kernel, at, l.body);
                 self.loops.pop();
             }
-            Stmt::While { body, .. } => self.body(kernel, at, body),
+            Stmt::While { body, .. } => {
+                self.conditions += 1;
+                self.body(kernel, at, body);
+                self.conditions -= 1;
+            }
             Stmt::If { then, otherwise, .. } => {
+                self.conditions += 1;
                 self.body(kernel, at, then);
                 self.body(kernel, at, otherwise);
+                self.conditions -= 1;
             }
             Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
         }
@@ -134,6 +148,20 @@ impl Uses {
         for &s in kernel.stmts.list(body) {
             self.stmt(kernel, at, s);
         }
+    }
+
+    /// Whether the loops around take an index through all elements.
+    fn is_whole(&self, kernel: &Kernel, index: ExprId) -> bool {
+        let index = Affine::of(&kernel.arena, index);
+        let extent = |atom: ExprId| {
+            let l = self.loops.iter().find(|l| kernel.arena.as_var(atom) == Some(l.var))?;
+            kernel.arena.as_int(l.extent)
+        };
+        let steps = index.terms.iter().map(|&(atom, step)| Some((step, extent(atom)?)));
+        let Some(mut steps) = steps.collect::<Option<Vec<_>>>() else { return false };
+        steps.sort_unstable();
+        let all = steps.iter().try_fold(1_i64, |all, &(step, n)| (step == all).then(|| all.saturating_mul(n)));
+        index.constant == 0 && all == Some(kernel.buffer(self.sums).len)
     }
 
     /// The number of terms that the loops around add to an element.
@@ -156,7 +184,7 @@ impl Uses {
         let mut out = Vec::with_capacity(top.len() + 2);
         for (at, &s) in top.iter().enumerate() {
             let is_inside = (first..=last).contains(&at);
-            if at == first && old.is_param() {
+            if at == first && old.is_param() && !self.sets_all {
                 // What no statement stores to keeps its value.
                 out.push(self.copy(kernel, old.len, |kernel, at| {
                     let narrow = kernel.load(self.sums, at);
