@@ -1,10 +1,11 @@
 //! # `row_blocks`
 //!
 //! *When*: the last block of a chain that contains an untiled reduction, itself without one. *What*: its outermost loop
-//! is split by a sampled number of rows (1, 2, 4 or 8) that divides it; `near_consumer` may then compute producers at
-//! either loop. If rows share data that is contiguous along them, the innermost loop is also split by a sampled number
-//! of columns (1, 2 or 4 vectors, or all), and the rows go inside. *Why*: a reduction ends by waiting for its last
-//! sums; meanwhile the next row can proceed. Data that rows share is loaded once for all of them. *Seeds*: 2 rows, 1,
+//! is split by a sampled number of rows (1, 2, 4 or 8) that divides it, or of which there are many blocks before a
+//! smaller last one; `near_consumer` may then compute producers at either loop. If rows share data that is contiguous
+//! along them, the innermost loop is also split by a sampled number of columns (1, 2 or 4 vectors, or all), and the rows
+//! go inside. *Why*: a reduction ends by waiting for its last sums; meanwhile the next row can proceed. Data that rows
+//! share is loaded once for all of them. *Seeds*: 2 rows, 1,
 //! 4; if rows share data, 4 rows of one vector, 2, then more vectors.
 //!
 //! ```python
@@ -45,7 +46,7 @@
 //! Blocks the rows of a computation that works row by row.
 //!
 //! *When*: the last block of a chain that contains an untiled reduction, itself without one. *What*: its outermost loop
-//! is split by a sampled number of rows, which divides it; `near_consumer` may then compute producers at either loop.
+//! is split by a sampled number of rows; `near_consumer` may then compute producers at either loop.
 //! If rows share data that is contiguous along them, the innermost loop is also split, by a sampled number of columns,
 //! and the rows go inside. *Why*: a reduction ends by waiting for its last sums; meanwhile the next row can proceed.
 //! Data that rows share is loaded once for all of them.
@@ -82,6 +83,8 @@ pub(crate) struct RowBlocks {
 
 /// Candidate numbers of rows.
 const ROWS: [i64; 4] = [1, 2, 4, 8];
+/// Minimum number of blocks for which the last one may have fewer rows: its code is another one.
+const MANY: i64 = 16;
 /// Numbers of rows, most promising first.
 const PROMISING: [i64; 6] = [2, 1, 4, 2, 1, 8];
 /// Candidate widths in vectors, besides all columns.
@@ -157,7 +160,7 @@ impl RowBlocks {
             return None;
         }
         let extent = const_extent(func, loops[0])?;
-        let rows = ROWS.into_iter().filter(|r| extent % r == 0).collect();
+        let rows = ROWS.into_iter().filter(|r| extent % r == 0 || extent / r >= MANY).collect();
         let columns = match const_extent(func, loops[loops.len() - 1]) {
             Some(all) if rows_share(func, id) => {
                 let write = func.block(id).writes.first()?;
