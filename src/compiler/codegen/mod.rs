@@ -50,16 +50,17 @@
 //!
 //! *Narrow types* are computed in 32 bits: region code loads elements of 8 and 16 bits as lanes of `int32` or `float32`, and
 //! stores the low bits or the rounded value, with EVEX also in part, under a mask. Long sums of products of 16-bit floats are made in
-//! `float32` (`opt/sums_of_halves`), and operands that a nest reads often are converted once, in a copy before it
-//! (`opt/preconvert`), so a product of bfloat16 matrices runs at the speed of float32. Sums of products of bytes take four at a
+//! `float32` (`opt/sums_of_halves`), copies that are read often have that type (`opt/wide_copies`), and operands that a nest reads
+//! often are converted once, in a copy before it (`opt/preconvert`), so a product of bfloat16 matrices runs at the speed of float32. Sums of products of bytes take four at a
 //! time (`opt/dot`): one instruction with VNNI, a few without. The instruction multiplies unsigned by signed bytes; of two factors of
 //! the same sign, one is shifted by 128 where it is packed, or in registers. The result never depends on the instruction set.
 //!
 //! *Divisions.* Unless floats are strict, divisors that many elements share become reciprocals (`opt/reciprocal`). Integers of up
 //! to 32 bits are divided by constants with a multiplication and a shift (`opt/divide`).
 //!
-//! *Memory.* Regions prefetch (`wide/prefetch`): a loop with much arithmetic fetches the rows that come next, one that streams
-//! more than the near caches hold fetches two pages ahead, on processors where that was measured to pay
+//! *Memory.* Regions prefetch (`wide/prefetch`): a loop with much arithmetic fetches the rows that come next, and one that reads a
+//! few elements of many pages, such as a product over the channels of an image, those that it reads some iterations later; one that
+//! streams more than the near caches hold fetches two pages ahead, on processors where that was measured to pay
 //! ([`crate::machine::prefetching_pays`]). Scratch buffers that are never live together share memory (`scratch`). Under register
 //! pressure constants are rematerialised, then values still in memory are loaded again (`wide/reload`).
 //!

@@ -33,6 +33,7 @@ mod promote;
 mod reciprocal;
 mod reroll;
 mod row_order;
+mod several_rows;
 mod share_out;
 mod simplify;
 mod specialize;
@@ -132,6 +133,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "forward", run: Plain(|k, _| forward::forward(k)) },
     Pass { name: "ties", run: Plain(|k, _| ties::ties(k)) },
     Pass { name: "hoist", run: Plain(hoist::hoist) },
+    Pass { name: "several_rows", run: Simplified(several_rows::several_rows) },
     Pass { name: "contract", run: Plain(contract::contract) },
     Pass { name: "stagger", run: Simplified(stagger::stagger) },
     Pass { name: "functions", run: Plain(functions::functions) },

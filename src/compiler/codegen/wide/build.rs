@@ -713,6 +713,7 @@ impl Builder<'_> {
             Expr::IfThenElse(..) => self.guarded(e, shape),
             Expr::Compare(..) | Expr::Not(_) | Expr::Ramp(..) | Expr::Extract(..) => None,
             Expr::Pack(_) if self.features.bytes && !self.features.byte_permutes => None,
+            Expr::Pack(_) if reduce::rows_of(&self.kernel.arena, e).is_some() => self.reduce_rows(e, shape),
             Expr::Pack(_) if is_gather(&self.kernel.arena, e) => self.gather(e, shape),
             Expr::Pack(_) if is_numbers(&self.kernel.arena, e) => self.numbers_of(e, shape),
             Expr::Pack(_) if lanes_of(&self.kernel.arena, e).is_some() => self.shuffled(e, shape),

@@ -548,6 +548,7 @@ impl Planner<'_> {
                     Expr::Cast(a) => index::is_index(arena, e) || narrow::is_conversion(arena.dtype(a), arena.dtype(e)),
                     Expr::Pack(_) => {
                         transpose::row_of(arena, e).is_some()
+                            || reduce::rows_of(arena, e).is_some()
                             || gather::is_gather(arena, e)
                             || constants::is_numbers(arena, e)
                             || shuffle::lanes_of(arena, e).is_some()

@@ -213,27 +213,31 @@ impl Nest<'_> {
     /// The prefetches of an innermost loop.
     fn fetches(&self, inner: usize) -> Vec<Fetch> {
         let body = &self.code.insts[self.loops[inner].begin + 1..self.loops[inner].end];
-        // For each pointer, the first place that is read, and the number of bytes.
-        let mut read: SmallVec<[(Mem, i64); 4]> = SmallVec::new();
+        // For each pointer, the first place that is read by whole vectors, the number of bytes, and the end of all that is read.
+        let mut read: SmallVec<[(Mem, i64, i64); 4]> = SmallVec::new();
         for inst in body {
-            let (mem, width) = match *inst {
-                Inst::Load { mem, width, .. } | Inst::FmaMem { b: mem, width, .. } => (mem, width),
+            let (mem, width, is_whole) = match *inst {
+                Inst::Load { mem, width, .. } | Inst::FmaMem { b: mem, width, .. } => (mem, width, true),
+                Inst::LoadMasked { mem, width, .. } => (mem, width, false),
                 _ => continue,
             };
-            let bytes = width.bytes().map_or(0, |n| n as i64);
-            match read.iter_mut().find(|(first, _)| first.stream == mem.stream) {
-                Some((first, n)) => (first.disp, *n) = (first.disp.min(mem.disp), *n + bytes),
-                None => read.push((mem, bytes)),
+            let all = width.bytes().map_or(0, |n| n as i64);
+            let (bytes, behind) = (if is_whole { all } else { 0 }, i64::from(mem.disp) + all);
+            match read.iter_mut().find(|(first, ..)| first.stream == mem.stream) {
+                Some((first, n, end)) => {
+                    (first.disp, *n, *end) = (first.disp.min(mem.disp), *n + bytes, behind.max(*end));
+                }
+                None => read.push((mem, bytes, behind)),
             }
         }
         let mut fetches = Vec::new();
-        for (first, bytes) in read {
+        for (first, bytes, end) in read {
             let stream = &self.code.streams[first.stream.0 as usize];
             let lines = bytes / LINE;
-            if bytes % LINE != 0 {
+            if bytes % LINE != 0 || bytes == 0 {
                 continue;
             }
-            if self.is_scattered(stream, bytes, inner) {
+            if self.is_scattered(stream, end - i64::from(first.disp), inner) {
                 fetches.extend(self.later_rows(stream, first, bytes, inner, body.len() as i64));
                 continue;
             }
@@ -262,10 +266,10 @@ impl Nest<'_> {
         (outermost == rows && all > NEAR && ROWS.contains(&row)).then_some(row)
     }
 
-    /// Whether a loop reads `bytes` of rows so far apart that the hardware does not foresee the next ones.
+    /// Whether a loop reads `bytes` of rows so far apart that the hardware does not foresee the next ones, and leaves most between them.
     fn is_scattered(&self, stream: &Stream, bytes: i64, inner: usize) -> bool {
         let (step, extent) = (self.step(stream, inner), self.loops[inner].extent);
-        step.abs() > FORESEEN.max(bytes) && step.abs().saturating_mul(extent) > NEAR
+        step.abs() > FORESEEN.max(2 * bytes) && step.abs().saturating_mul(extent) > NEAR
     }
 
     /// The prefetches of a loop of so many instructions that reads `bytes` of scattered rows: of later rows, or, if other loops read

@@ -6,9 +6,19 @@
 //!
 //! The four and three registers of both vectors are added up first, and the lanes of one register then: what lies in several vectors,
 //! such as the last elements of a row, is added lane by lane as long as that is possible.
+//!
+//! As many vectors as each has lanes become a vector of their sums: two vectors are interleaved and added, which leaves half as many lanes
+//! for each of them, until every lane belongs to another vector. With four lanes:
+//!
+//! ```text
+//! a0 a1 a2 a3     a0+a2 b0+b2 a1+a3 b1+b3     a b c d
+//! b0 b1 b2 b3
+//! c0 c1 c2 c3     c0+c2 d0+d2 c1+c3 d1+d3
+//! d0 d1 d2 d3
+//! ```
 
 use super::build::{Builder, Pieces, Shape};
-use super::code::{Elem, Inst, Op1, Op2, Width};
+use super::code::{Elem, Inst, Op1, Op2, VReg, Width};
 use crate::codegen::facts::neutral;
 use crate::ir::{BinOp, DType};
 use crate::loopir::{Arena, Expr, ExprId};
@@ -32,7 +42,66 @@ pub(super) fn several(arena: &Arena, op: BinOp, e: ExprId) -> Option<(Operands, 
     (vectors.len() > 1 && matches!(dtype, DType::Float32 | DType::Float64)).then_some((vectors, others))
 }
 
+/// The operation, and for each lane the vectors whose lanes it combines, if a vector of `float32` is packed from reductions by one
+/// operation.
+pub(super) fn rows_of(arena: &Arena, e: ExprId) -> Option<(BinOp, SmallVec<[Operands; 16]>)> {
+    let Expr::Pack(list) = arena.expr(e) else { return None };
+    let items = arena.list(list);
+    let (Expr::Reduce(op, _) | Expr::Binary(op, ..)) = arena.expr(*items.first()?) else { return None };
+    let row = |&item: &ExprId| match arena.expr(item) {
+        Expr::Reduce(same, a) if same == op => Some(Operands::from_slice(&[a])),
+        _ => several(arena, op, item).filter(|(_, others)| others.is_empty()).map(|(vectors, _)| vectors),
+    };
+    let rows = items.iter().map(row).collect::<Option<_>>()?;
+    (arena.dtype(e) == DType::Float32).then_some((op, rows))
+}
+
 impl Builder<'_> {
+    /// The reductions of as many rows as there are lanes.
+    pub(super) fn reduce_rows(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
+        let (op, rows) = rows_of(&self.kernel.arena, e)?;
+        let Shape { elem, width, n, last } = *shape;
+        if n != 1 || last.is_some() || !matches!(width, Width::Y | Width::Z) {
+            return None;
+        }
+        let lane_op = Op2::of(op, elem)?;
+        // Vectors of so many rows each, in their order, the largest first.
+        let mut waiting: SmallVec<[(u32, VReg); 6]> = SmallVec::new();
+        for row in rows {
+            let mut pieces = Pieces::new();
+            for a in row {
+                let of = self.shape(a)?;
+                if (of.width, of.elem) != (width, elem) {
+                    return None;
+                }
+                pieces.extend(self.with_neutral(op, a, &of)?);
+            }
+            let mut one = (0, self.reduce_pieces(lane_op, pieces, elem, width)[0]);
+            while let Some(&(rank, first)) = waiting.last().filter(|&&(rank, _)| rank == one.0) {
+                waiting.pop();
+                one = (rank + 1, self.merged_rows(lane_op, rank, [first, one.1], elem, width));
+            }
+            waiting.push(one);
+        }
+        match waiting[..] {
+            [(_, all)] => Some(Pieces::from_elem(all, 1)),
+            _ => None,
+        }
+    }
+
+    /// Combines two vectors of `2^rank` rows each.
+    fn merged_rows(&mut self, op: Op2, rank: u32, [a, b]: [VReg; 2], elem: Elem, width: Width) -> VReg {
+        let (low, high, lanes) = match rank {
+            0 => (Op2::LowLanes, Op2::HighLanes, elem),
+            // Pairs of lanes move together.
+            1 => (Op2::LowLanes, Op2::HighLanes, Elem::F64),
+            _ => (Op2::EvenChunks, Op2::OddChunks, elem),
+        };
+        let low = self.binary(low, &[a], &[b], lanes, width)[0];
+        let high = self.binary(high, &[a], &[b], lanes, width)[0];
+        self.binary(op, &[low], &[high], elem, width)[0]
+    }
+
     /// A chain of an operation whose vectors, of registers of one width, are reduced together.
     pub(super) fn reduce_with(&mut self, op: BinOp, vectors: &[ExprId], others: &[ExprId]) -> Option<Pieces> {
         let Shape { elem, width, .. } = self.shape(vectors[0])?;
@@ -83,14 +152,7 @@ impl Builder<'_> {
     /// Reduces all lanes of registers.
     fn reduce_lanes(&mut self, op: BinOp, mut pieces: Pieces, elem: Elem, mut width: Width) -> Option<Pieces> {
         let op = Op2::of(op, elem)?;
-        let mut left = pieces.len();
-        while left > 1 {
-            let half = left / 2;
-            let merged = self.binary(op, &pieces[..half], &pieces[left - half..], elem, width);
-            let middle: Pieces = pieces[half..left - half].into();
-            pieces = merged.into_iter().chain(middle).collect();
-            left = pieces.len();
-        }
+        pieces = self.reduce_pieces(op, pieces, elem, width);
         let mut lanes = width.bytes()? / elem.bytes();
         let mut one = pieces[0];
         while lanes > 1 {
@@ -103,6 +165,19 @@ impl Builder<'_> {
             one = dst;
         }
         Some(Pieces::from_elem(one, 1))
+    }
+
+    /// Combines registers to one.
+    fn reduce_pieces(&mut self, op: Op2, mut pieces: Pieces, elem: Elem, width: Width) -> Pieces {
+        let mut left = pieces.len();
+        while left > 1 {
+            let half = left / 2;
+            let merged = self.binary(op, &pieces[..half], &pieces[left - half..], elem, width);
+            let middle: Pieces = pieces[half..left - half].into();
+            pieces = merged.into_iter().chain(middle).collect();
+            left = pieces.len();
+        }
+        pieces
     }
 
     /// Reduces all lanes of bytes by halving, down to the lowest one.

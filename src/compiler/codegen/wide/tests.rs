@@ -277,6 +277,34 @@ fn reductions_of_all_row_lengths() {
 }
 
 #[test]
+fn short_rows_are_reduced_together() {
+    // Rows of several lengths, in numbers that are no multiples of the lanes, with a start, and an epilogue with elements of its own.
+    for n in [5, 9, 16, 23, 49, 64, 100, 127, 200] {
+        for rows in [3, 8, 16, 37] {
+            let x = format!("A[i * {n} + k]");
+            for (start, combined) in [("0.0", format!("S[i] + {x}")), ("-1000.0", format!("max(S[i], {x})"))] {
+                let text = format!(
+                    "kernel @f(A: in float32[7400], B: in float32[37], Y: out float32[37]) {{
+  scratch S: float32[37]
+  for i in {rows} independent {{
+    S[i] = {start}
+    for k in {n} reduction {{
+      S[i] = {combined}
+    }}
+  }}
+  for j in {rows} independent {{
+    Y[j] = S[j] * 0.5 + B[j]
+  }}
+}}
+"
+                );
+                check_text(&text, n, Closeness::Ulps(64.0));
+            }
+        }
+    }
+}
+
+#[test]
 fn squares_are_transposed() {
     for (dtype, value, closeness) in [
         ("float32", "A[j * 64 + i]", Closeness::Exact),
