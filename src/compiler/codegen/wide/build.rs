@@ -626,6 +626,7 @@ impl Builder<'_> {
                 None => self.load(buffer, index, self.kernel.arena.lanes(e) == 1, shape),
             },
             Expr::Broadcast(a) => {
+                let a = self.unwidened(a);
                 let one = match self.kernel.arena.expr(a) {
                     Expr::Int(_) | Expr::Float(_) => self.bits_of(a, elem)?,
                     // Arguments and indices are in every lane.
@@ -753,6 +754,22 @@ impl Builder<'_> {
         match self.kernel.arena.expr(e) {
             Expr::Load(buffer, index) if !self.is_narrow(self.kernel.arena.dtype(e)) => Some((buffer, index)),
             _ => super::word(&self.kernel.arena, e),
+        }
+    }
+
+    /// The 16-bit float that becomes a value of `float32`, which is the same in registers, if it can be loaded into all lanes.
+    fn unwidened(&self, e: ExprId) -> ExprId {
+        let arena = &self.kernel.arena;
+        match arena.expr(e) {
+            Expr::Cast(a)
+                if arena.dtype(e) == DType::Float32
+                    && arena.dtype(a).is_half()
+                    && !self.memo.contains_key(&e)
+                    && self.repeats(a) =>
+            {
+                a
+            }
+            _ => e,
         }
     }
 

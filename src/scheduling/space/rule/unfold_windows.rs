@@ -1,7 +1,7 @@
 //! # `unfold_windows`
 //!
 //! *When*: a sum of products over windows of an operand, whose weights are contiguous along the whole window, such as a
-//! convolution with channels first: of bytes, if the weights are not constant; of `float32`, if rows of results are shorter than
+//! convolution with channels first: of bytes, if the weights are not constant; of floats, if rows of results are shorter than
 //! a vector or their elements read the operand with a stride. *What*: one sketch is unchanged, and one copies the windows
 //! side by side (`reindex`), so that the convolution is a product of matrices: the reduction is one axis, and so are rows
 //! and columns. *Why*: groups of four steps of the reduction are then contiguous in the weights as they are, and columns
@@ -52,7 +52,7 @@
 //! ```
 
 use super::super::analysis::live_block;
-use super::super::contraction::Contraction;
+use super::super::contraction::{Contraction, Input};
 use super::super::draft::{Draft, Unfolded};
 use super::Rule;
 use super::merge_axes::{MergeAxes, merged};
@@ -105,7 +105,8 @@ impl Windows {
         let [a, b] = &c.inputs[..] else { return None };
         let of_bytes = c.inputs.iter().all(|i| i.access.element_bytes == 1 && i.is_integer && i.is_point);
         let of_bytes = of_bytes && c.dtype.is_integer() && c.dtype.bytes() == QUAD as usize;
-        let of_floats = c.dtype == DType::Float32 && c.inputs.iter().all(|i| i.access.element_bytes == 4 && i.is_point);
+        let is_float = |i: &Input| !i.is_integer && i.access.element_bytes <= 4 && i.is_point;
+        let of_floats = (c.dtype == DType::Float32 || c.dtype.is_half()) && c.inputs.iter().all(is_float);
         if !of_bytes && !of_floats {
             return None;
         }
