@@ -50,9 +50,7 @@ impl Joined {
             if !parts.iter().all(|part| is_free(part.value) && is_computed(function, part.value)) {
                 continue;
             }
-            let mut blocks = joined.blocks.clone();
-            if parts.iter().all(|part| blocks.place(part, result)) && blocks.are_disjoint(result) {
-                joined.blocks = blocks;
+            if joined.blocks.join(&parts, result) {
                 joined.calls.insert(c);
             }
         }
@@ -168,39 +166,50 @@ struct Member {
 }
 
 impl Blocks {
-    fn place_or_add(&mut self, value: ValueId, bytes: i64) -> (usize, i64) {
+    /// Places parts in a result; `false`, and nothing is changed, if one lies elsewhere already, or if two values that kernels write
+    /// would overlap.
+    fn join(&mut self, parts: &[Part], result: ValueId) -> bool {
+        let mut members: Vec<Member> = Vec::new();
+        // The blocks that become one, and the bytes by which each is moved, if the result starts at 0.
+        let mut moved: Vec<(usize, i64)> = Vec::new();
+        let result = Member { value: result, offset: 0, bytes: 0 };
+        let parts = parts.iter().map(|p| Member { value: p.value, offset: p.offset, bytes: p.bytes });
+        for member in std::iter::once(result).chain(parts) {
+            let place = self.place_of.get(&member.value);
+            let found = match place {
+                Some(&(block, at)) => moved.iter().find(|(b, _)| *b == block).map(|(_, by)| at + by),
+                None => members.iter().find(|m| m.value == member.value).map(|m| m.offset),
+            };
+            match (found, place) {
+                (Some(offset), _) if offset == member.offset => {}
+                (Some(_), _) => return false,
+                (None, Some(&(block, at))) => {
+                    let by = member.offset - at;
+                    moved.push((block, by));
+                    members.extend(self.members[block].iter().map(|m| Member { offset: m.offset + by, ..*m }));
+                }
+                (None, None) => members.push(member),
+            }
+        }
+        if !are_disjoint(&members) {
+            return false;
+        }
+        for (block, _) in moved {
+            self.members[block].clear();
+        }
         let block = self.members.len();
-        let place = *self.place_of.entry(value).or_insert((block, 0));
-        if place.0 == block {
-            self.members.push(vec![Member { value, offset: 0, bytes }]);
-        }
-        place
-    }
-
-    /// Places a part in a result; `false` if it lies elsewhere already.
-    fn place(&mut self, part: &Part, result: ValueId) -> bool {
-        let (block, start) = self.place_or_add(result, 0);
-        let (other, at) = self.place_or_add(part.value, part.bytes);
-        let distance = start + part.offset - at;
-        if block == other {
-            return distance == 0;
-        }
-        for member in std::mem::take(&mut self.members[other]) {
-            let moved = Member { offset: member.offset + distance, ..member };
-            self.place_of.insert(moved.value, (block, moved.offset));
-            self.members[block].push(moved);
-        }
+        self.place_of.extend(members.iter().map(|m| (m.value, (block, m.offset))));
+        self.members.push(members);
         true
     }
+}
 
-    /// Whether no two values that kernels write overlap in the block of a value.
-    fn are_disjoint(&self, v: ValueId) -> bool {
-        let Some(&(block, _)) = self.place_of.get(&v) else { return true };
-        let mut written: Vec<(i64, i64)> =
-            self.members[block].iter().filter(|m| m.bytes > 0).map(|m| (m.offset, m.offset + m.bytes)).collect();
-        written.sort_unstable();
-        written.windows(2).all(|pair| pair[0].1 <= pair[1].0)
-    }
+/// Whether no two values that kernels write overlap.
+fn are_disjoint(members: &[Member]) -> bool {
+    let mut written: Vec<(i64, i64)> =
+        members.iter().filter(|m| m.bytes > 0).map(|m| (m.offset, m.offset + m.bytes)).collect();
+    written.sort_unstable();
+    written.windows(2).all(|pair| pair[0].1 <= pair[1].0)
 }
 
 #[cfg(test)]
