@@ -7,6 +7,7 @@ use super::arg::{Arg, Decision, Lambda, LambdaExpr, Rv};
 use super::error::ScheduleError;
 use super::kind::Kind;
 use super::primitive;
+use crate::ir::DType;
 use std::sync::Arc;
 
 type Done = Result<(), ScheduleError>;
@@ -160,6 +161,21 @@ impl Schedule {
         let buffer = Arg::List(vec![access.into(), index.into()]);
         let args = vec![block.into(), buffer, Arg::Lambda(Arc::new(map)), Arg::None, false.into()];
         self.run("TransformLayout", args).map(drop)
+    }
+
+    /// [`Self::transform_layout`], with zeros of a type where the new layout has no element.
+    pub fn transform_layout_padded(
+        &mut self,
+        block: Rv,
+        (access, index): (&str, i64),
+        map: Lambda,
+        dtype: DType,
+    ) -> Done {
+        let buffer = Arg::List(vec![access.into(), index.into()]);
+        let zero = if dtype.is_float() { Arg::Float(0.0) } else { Arg::Int(0) };
+        let zero = Arg::Typed(dtype.to_string().as_str().into(), Box::new(zero));
+        self.run("TransformLayout", vec![block.into(), buffer, Arg::Lambda(Arc::new(map)), zero, false.into()])
+            .map(drop)
     }
 
     /// `transform_layout(block, ("write", 0), map)`, with a map of `n_dims` indices and these results.

@@ -24,11 +24,22 @@ pub(crate) struct Suggestion {
     pub read: usize,
     /// The index map.
     pub map: Lambda,
+    /// Elements of the new layout. There are more than of the buffer only if the map pads it.
+    pub elements: i64,
 }
 
 /// The layout for the last load of `buffer` in text order; `None` if nothing loads it, or the loops do not cover it in
 /// pieces.
 pub(crate) fn suggest(func: &Func, buffer: BufferId) -> Option<Suggestion> {
+    suggest_for(func, buffer, false)
+}
+
+/// Like [`suggest`], but where tiles do not divide a dimension, the map pads it to whole tiles.
+pub(crate) fn suggest_padded(func: &Func, buffer: BufferId) -> Option<Suggestion> {
+    suggest_for(func, buffer, true)
+}
+
+fn suggest_for(func: &Func, buffer: BufferId, whole_tiles: bool) -> Option<Suggestion> {
     let (at, indices) = last_load(func, buffer)?;
     let block = func.block_above(at)?;
     let node = func.block(block);
@@ -40,7 +51,6 @@ pub(crate) fn suggest(func: &Func, buffer: BufferId) -> Option<Suggestion> {
         .map(|l| VarRange { var: l.var, min: l.min, extent: l.extent })
         .collect();
     loops.reverse();
-    let predicate = node.predicate;
     let bindings: Vec<(VarId, ExprId)> = node.iters.iter().map(|i| (i.var, i.value)).collect();
     // The analysis creates expressions, which must not enter the program.
     let mut arena = func.arena.clone();
@@ -49,7 +59,12 @@ pub(crate) fn suggest(func: &Func, buffer: BufferId) -> Option<Suggestion> {
     let mut substitution = Substitution::of_vars(bindings);
     let indices: Vec<ExprId> = indices.into_iter().map(|e| substitution.apply(a, e)).collect();
     let mut analyzer = Analyzer::new();
-    let position = flat(a, &shape, &indices);
+    // Without the predicate, the loops cover whole tiles.
+    let (predicate, padded) = match whole_tiles {
+        true => (a.bool(true), reached(a, &loops, &indices, &shape)?),
+        false => (node.predicate, shape.clone()),
+    };
+    let position = flat(a, &padded, &indices);
     let position = analyzer.simplify(a, position);
     let level = IterMapLevel::Surjective;
     let iter_map = detect_iter_map(a, &[position], &loops, predicate, level, &mut analyzer, true).ok()?;
@@ -64,7 +79,7 @@ pub(crate) fn suggest(func: &Func, buffer: BufferId) -> Option<Suggestion> {
         analyzer.bind_const(a, param, 0, extent);
     }
     let values: Vec<ExprId> = params.iter().map(|&p| a.var_expr(p)).collect();
-    let mut rest = flat(a, &shape, &values);
+    let mut rest = flat(a, &padded, &values);
     let mut results = Vec::with_capacity(parts.len());
     for part in parts.iter().rev() {
         let extent = a.int(part.extent, dtype);
@@ -77,7 +92,19 @@ pub(crate) fn suggest(func: &Func, buffer: BufferId) -> Option<Suggestion> {
     results.sort_by_key(|(part, _)| (part.loop_, std::cmp::Reverse(part.lower_factor)));
     let results = results.into_iter().map(|(_, e)| e).collect();
     let params = (0..shape.len()).map(|i| format!("i{i}").as_str().into()).collect();
-    Some(Suggestion { block, read, map: Lambda { params, results, scalar: false, ranges: false } })
+    let elements = padded.iter().try_fold(1_i64, |n, &extent| n.checked_mul(extent))?;
+    Some(Suggestion { block, read, map: Lambda { params, results, scalar: false, ranges: false }, elements })
+}
+
+/// The extents of a buffer with all that the indices reach in whole loops.
+fn reached(a: &mut Arena, loops: &[VarRange], indices: &[ExprId], shape: &[i64]) -> Option<Vec<i64>> {
+    let mut analyzer = Analyzer::new();
+    for l in loops {
+        analyzer.bind_const(a, l.var, a.as_int(l.min)?, a.as_int(l.extent)?);
+    }
+    let mut last = |&index| analyzer.const_int_bound(a, index).max;
+    let ends: Option<Vec<i64>> = indices.iter().map(|index| last(index).checked_add(1)).collect();
+    Some(ends?.into_iter().zip(shape).map(|(end, &extent)| end.max(extent)).collect())
 }
 
 /// A part of a loop variable: `(var // lower_factor) % extent`.

@@ -28,6 +28,12 @@
 //! page in each iteration, which the hardware does not foresee. It prefetches what it reads some iterations later, or what its next run
 //! begins with: without that, values that another core wrote come with 10 GB/s instead of 25.
 //!
+//! The elements that vectors are multiplied with, one after the other, such as the weights of a convolution, come from memory in a
+//! model, at half the bandwidth where the processor must see the stream by itself: it is prefetched, too.
+//!
+//! What is read behind a long loop, such as the other summand of a sum of products, is prefetched before it: a tile reads a few elements
+//! of each of its rows, which would all be waited for in the end.
+//!
 //! If a single loop reads more than the near caches hold, and mostly waits for it, its reads are prefetched two pages
 //! ahead, on processors whose hardware prefetcher is not better.
 
@@ -56,7 +62,7 @@ const PANEL: std::ops::RangeInclusive<i64> = 4096..=524_288;
 const FORESEEN: i64 = 1024;
 /// Minimum number of instructions for each line of a row that is prefetched.
 const ROW_WORK: i64 = 6;
-/// Instructions that run while a line comes from the cache of another core.
+/// Instructions that run while a line comes from memory, or from the cache of another core.
 const DELAY: i64 = 800;
 /// Most iterations that a row is prefetched ahead.
 const ROWS_AHEAD: i64 = 16;
@@ -64,6 +70,12 @@ const ROWS_AHEAD: i64 = 16;
 const PASSES: i64 = 8;
 /// Most passes in each of which all is prefetched.
 const FEW_PASSES: i64 = 2;
+
+/// Minimum number of instructions of a loop for each line behind it that is prefetched.
+const WORK_BEFORE: i64 = 32;
+
+/// Prefetch distance in a stream of single elements.
+const SINGLE_AHEAD: i64 = 4096;
 
 /// The loop around a region.
 pub(super) struct OuterLoop {
@@ -92,6 +104,7 @@ pub(super) fn prefetch(
         if l.n_inside > 0 || l.id.is_none() {
             continue;
         }
+        fetches.extend(nest.behind(i).into_iter().map(|mem| (l.begin, mem)));
         for fetch in nest.fetches(i) {
             match fetch {
                 Fetch::Own(mem) => fetches.push((l.begin + 1, mem)),
@@ -141,6 +154,19 @@ fn is_dense(advancing: &mut [(i64, i64)], bytes: i64) -> bool {
         all = all.saturating_mul(extent);
         follows
     })
+}
+
+/// What an instruction reads as a vector or a single element, and the number of bytes.
+fn read_by(inst: &Inst) -> Option<(Mem, i64)> {
+    let (mem, bytes) = match *inst {
+        Inst::Load { mem, width, .. } | Inst::FmaMem { b: mem, width, .. } | Inst::LoadMasked { mem, width, .. } => {
+            (mem, width.bytes().unwrap_or(1))
+        }
+        Inst::LoadAll { mem, elem, .. } => (mem, elem.bytes()),
+        Inst::LoadAllNarrow { mem, memory, .. } => (mem, memory.bytes()),
+        _ => return None,
+    };
+    Some((mem, bytes as i64))
 }
 
 struct Loop {
@@ -230,7 +256,7 @@ impl Nest<'_> {
                 None => read.push((mem, bytes, behind)),
             }
         }
-        let mut fetches = Vec::new();
+        let mut fetches = self.single_elements(inner, body);
         for (first, bytes, end) in read {
             let stream = &self.code.streams[first.stream.0 as usize];
             let lines = bytes / LINE;
@@ -256,6 +282,63 @@ impl Nest<'_> {
             }
         }
         fetches
+    }
+
+    /// The prefetches of the streams that an innermost loop reads element by element, from one end to the other.
+    fn single_elements(&self, inner: usize, body: &[Inst]) -> Vec<Fetch> {
+        // For each pointer, the first place, and the end of all that is read.
+        let mut read: SmallVec<[(Mem, i64); 4]> = SmallVec::new();
+        for inst in body {
+            let (mem, bytes) = match *inst {
+                Inst::LoadAll { mem, elem, .. } => (mem, elem.bytes()),
+                Inst::LoadAllNarrow { mem, memory, .. } => (mem, memory.bytes()),
+                _ => continue,
+            };
+            let behind = i64::from(mem.disp) + bytes as i64;
+            match read.iter_mut().find(|(first, _)| first.stream == mem.stream) {
+                Some((first, end)) => (first.disp, *end) = (first.disp.min(mem.disp), behind.max(*end)),
+                None => read.push((mem, behind)),
+            }
+        }
+        let mut fetches = Vec::new();
+        for (first, end) in read {
+            let stream = &self.code.streams[first.stream.0 as usize];
+            let bytes = end - i64::from(first.disp);
+            let lines = (bytes + LINE - 1) / LINE;
+            let is_stream = self.step(stream, inner) == bytes && self.run(stream, inner, 0).1 > NEAR;
+            if is_stream && lines * ROW_WORK <= body.len() as i64 {
+                let line = |i: i64| Mem { disp: first.disp + (SINGLE_AHEAD + i * LINE) as i32, ..first };
+                fetches.extend((0..lines).map(|i| Fetch::Own(line(i))));
+            }
+        }
+        fetches
+    }
+
+    /// The places that are read behind an innermost loop, in the same iteration of the next loop, by pointers that it does not use, if
+    /// the loop takes long enough to prefetch them.
+    fn behind(&self, inner: usize) -> SmallVec<[Mem; 8]> {
+        let l = &self.loops[inner];
+        let is_edge = |inst: &&Inst| matches!(inst, Inst::Begin { .. } | Inst::End { .. });
+        let after = self.code.insts.iter().skip(l.end + 1).take_while(|inst| !is_edge(inst));
+        let body = &self.code.insts[l.begin + 1..l.end];
+        let used: SmallVec<[StreamId; 8]> = body.iter().filter_map(read_by).map(|(mem, _)| mem.stream).collect();
+        let mut places: SmallVec<[Mem; 8]> = SmallVec::new();
+        for (mem, bytes) in after.filter_map(read_by).filter(|(mem, _)| !used.contains(&mem.stream)) {
+            // Rows begin anywhere in a line.
+            let last = Mem { disp: mem.disp + (bytes - 1) as i32, ..mem };
+            for place in [mem, last] {
+                let near =
+                    |other: &Mem| other.stream == place.stream && (other.disp - place.disp).abs() < LINE as i32 / 2;
+                if !places.iter().any(near) {
+                    places.push(place);
+                }
+            }
+        }
+        let work = l.extent.saturating_mul(body.len() as i64);
+        if work < DELAY.max(places.len() as i64 * WORK_BEFORE) {
+            places.clear();
+        }
+        places
     }
 
     /// The distance to the next row, if prefetching it pays.
@@ -304,17 +387,34 @@ impl Nest<'_> {
             let line = |i: i64| Mem { disp: (at + (i * LINE) as i32).min(end - 1), ..first };
             return (0..lines).map(|i| Fetch::Own(line(i))).collect();
         }
-        let is_kept = |l: &LoopId| inside.iter().all(|(of, _)| *of != Around::Region(*l));
+        self.spread(stream, &inside, each * LINE, at).into_iter().collect()
+    }
+
+    /// Prefetches that follow a stream, but in some loops, of each of which the number of iterations inside one of its own is given,
+    /// advance by `each` bytes in an iteration. `None` if an offset is too large.
+    fn spread(&self, stream: &Stream, inside: &[(Around, i64)], each: i64, disp: i32) -> Option<Fetch> {
+        let is_kept = |l: LoopId| inside.iter().all(|(of, _)| *of != Around::Region(l));
         let mut steps: SmallVec<[(LoopId, i64); 4]> =
-            stream.steps.iter().filter(|(l, _)| is_kept(l)).copied().collect();
+            stream.steps.iter().filter(|(l, _)| is_kept(*l)).copied().collect();
         let mut terms = SmallVec::new();
-        for &(l, n) in &inside {
+        for &(l, n) in inside {
+            let step = n.checked_mul(each)?;
             match l {
-                Around::Region(id) => steps.push((id, n * each * LINE)),
-                Around::Outer(i) => terms.push((i, n * each * LINE)),
+                Around::Region(id) => steps.push((id, step)),
+                Around::Outer(i) => terms.push((i, step)),
             }
         }
-        vec![Fetch::Spread { stream: Stream { slot: stream.slot, steps }, terms, disp: at, lines: each }]
+        let fits = |&(l, step): &(LoopId, i64)| {
+            let (extent, _) = self.counts(Around::Region(l), stream);
+            step.checked_mul(extent).is_some_and(|all| i32::try_from(all).is_ok())
+        };
+        let lines = (each + LINE - 1) / LINE;
+        steps.iter().all(fits).then(|| Fetch::Spread {
+            stream: Stream { slot: stream.slot, steps },
+            terms,
+            disp,
+            lines,
+        })
     }
 
     /// The loops around a place, from an innermost one on, those around the region last.
@@ -361,28 +461,8 @@ impl Nest<'_> {
         let (panel, next) = found?;
         // Of whole elements, whatever their type.
         let each = (panel.checked_add(trips - 1)? / trips + 7) & !7;
-        let kept = stream.steps.iter().filter(|(l, _)| inside.iter().all(|(of, _)| *of != Around::Region(*l))).copied();
-        let mut steps: SmallVec<[(LoopId, i64); 4]> = kept.collect();
-        let mut terms = SmallVec::new();
-        for &(l, n) in &inside {
-            match l {
-                Around::Region(id) => steps.push((id, n.checked_mul(each)?)),
-                Around::Outer(i) => terms.push((i, n.checked_mul(each)?)),
-            }
-        }
-        if steps.iter().any(|&(l, step)| {
-            let (extent, _) = self.counts(Around::Region(l), stream);
-            step.checked_mul(extent).is_none_or(|all| i32::try_from(all).is_err())
-        }) {
-            return None;
-        }
         let disp = i32::try_from(i64::from(disp).checked_add(next)?).ok()?;
-        Some(Fetch::Spread {
-            stream: Stream { slot: stream.slot, steps },
-            terms,
-            disp,
-            lines: (each + LINE - 1) / LINE,
-        })
+        self.spread(stream, &inside, each, disp)
     }
 
     /// The prefetch distance in a long stream.

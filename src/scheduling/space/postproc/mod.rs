@@ -6,6 +6,7 @@ pub(crate) mod disallow_dynamic_loop;
 pub(crate) mod rewrite_layout;
 pub(crate) mod rewrite_parallel_vectorize_unroll;
 pub(crate) mod rewrite_reduction_block;
+pub(crate) mod stream_constants;
 
 /// A postprocessor changes a schedule by instructions, or rejects the candidate.
 pub trait Postproc: Send + Sync {
@@ -23,7 +24,10 @@ pub trait Postproc: Send + Sync {
 /// the code generator initialises a sum next to its tile. Loops whose extent depends on data or on other loops are
 /// allowed: kernels count them.
 pub fn auto() -> Vec<Box<dyn Postproc>> {
-    vec![Box::new(rewrite_parallel_vectorize_unroll::RewriteParallelVectorizeUnroll)]
+    vec![
+        Box::new(rewrite_parallel_vectorize_unroll::RewriteParallelVectorizeUnroll),
+        Box::new(stream_constants::StreamConstants),
+    ]
 }
 
 /// TVM's postprocessors for a CPU, in its order.

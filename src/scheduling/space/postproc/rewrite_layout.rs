@@ -60,13 +60,13 @@ fn lay_out(sch: &mut Schedule, func: usize, buffer: BufferId) -> Result<(), Sche
 }
 
 /// Makes a block read from a copy that is a preparation.
-fn prepare(sch: &mut Schedule, reader: Rv, read: i64) -> Result<(), ScheduleError> {
+pub(super) fn prepare(sch: &mut Schedule, reader: Rv, read: i64) -> Result<(), ScheduleError> {
     let copy = sch.cache_read(reader, read, "global")?;
     sch.annotate(copy, PREPARATION, true)
 }
 
 /// The blocks that copy `buffer`, each reading the buffer that the previous one writes.
-fn copies(f: &Func, buffer: BufferId) -> Vec<BlockId> {
+pub(super) fn copies(f: &Func, buffer: BufferId) -> Vec<BlockId> {
     let (mut copies, mut current) = (Vec::new(), buffer);
     for block in f.subtree(f.root.stmt()).into_iter().filter_map(|s| f.as_block(s)) {
         let node = f.block(block);
