@@ -184,6 +184,16 @@ impl Schedule {
         self.transform_layout(block, ("write", 0), Lambda { params, results, scalar: false, ranges: false })
     }
 
+    /// `transform_layout(block, ("write", 0), map, pad_value=0)`, with a map of `n_dims` indices and these results: places
+    /// without an element are zero.
+    pub fn lay_out_padded(&mut self, block: Rv, n_dims: usize, results: Vec<LambdaExpr>) -> Done {
+        let params = (0..n_dims).map(|i| format!("i{i}").as_str().into()).collect();
+        let map = Lambda { params, results, scalar: false, ranges: false };
+        let buffer = Arg::List(vec!["write".into(), 0.into()]);
+        let args = vec![block.into(), buffer, Arg::Lambda(Arc::new(map)), 0.into(), false.into()];
+        self.run("TransformLayout", args).map(drop)
+    }
+
     /// `transform_block_layout(block, map)`.
     pub fn transform_block_layout(&mut self, block: Rv, map: Lambda) -> Done {
         self.run("TransformBlockLayout", vec![block.into(), Arg::Lambda(Arc::new(map))]).map(drop)

@@ -13,6 +13,8 @@ pub struct Draft {
     pub tiled: Vec<Tiled>,
     /// The operands whose windows were copied side by side.
     pub unfolded: Vec<Unfolded>,
+    /// The operands whose columns lie apart by their remainders.
+    pub deinterleaved: Vec<Deinterleaved>,
 }
 
 /// A copy of windows, one column for each result.
@@ -24,6 +26,19 @@ pub struct Unfolded {
     pub copy: Rv,
     /// Number of results of a row, if there are several rows.
     pub row: Option<i64>,
+}
+
+/// A copy whose columns are ordered by their remainders with the stride of windows.
+#[derive(Clone, Copy, Debug)]
+pub struct Deinterleaved {
+    /// The block that reads the copy.
+    pub block: Rv,
+    /// Position of the copy among the block's reads.
+    pub read: usize,
+    /// The block that makes it.
+    pub copy: Rv,
+    /// Whether it was made for this layout, so that no rule visits it by itself.
+    pub is_new: bool,
 }
 
 /// The notes of a tiling rule about a block.
@@ -53,7 +68,7 @@ impl Tiled {
 impl Draft {
     /// A schedule without notes.
     pub fn new(sch: Schedule) -> Draft {
-        Draft { sch, tiled: Vec::new(), unfolded: Vec::new() }
+        Draft { sch, tiled: Vec::new(), unfolded: Vec::new(), deinterleaved: Vec::new() }
     }
 
     /// The notes about a block.
@@ -69,8 +84,9 @@ impl Draft {
         self,
         f: impl FnOnce(Schedule) -> Result<Vec<Schedule>, ScheduleError>,
     ) -> Result<Vec<Draft>, ScheduleError> {
-        let (tiled, unfolded) = (self.tiled, self.unfolded);
-        let noted = |sch| Draft { sch, tiled: tiled.clone(), unfolded: unfolded.clone() };
-        Ok(f(self.sch)?.into_iter().map(noted).collect())
+        let Draft { sch, tiled, unfolded, deinterleaved } = self;
+        let noted =
+            |sch| Draft { sch, tiled: tiled.clone(), unfolded: unfolded.clone(), deinterleaved: deinterleaved.clone() };
+        Ok(f(sch)?.into_iter().map(noted).collect())
     }
 }

@@ -49,7 +49,9 @@ const HALF: f64 = 0.6;
 /// Relative cost of loads that mostly cross a cache line.
 const UNALIGNED: f64 = 1.5;
 /// Maximum number of multiply-adds of rows that the code generator unrolls.
-const WRITTEN_OUT: i64 = 125;
+const WRITTEN_OUT: i64 = 200;
+/// Maximum length of a sum whose wait for its own terms is hidden by the next tile.
+const OVERLAPPED: i64 = 12;
 /// Slowdown of tiles that do not divide a loop, besides the smaller tile at the end: more code, and bounds checks.
 const UNEVEN: f64 = 1.03;
 
@@ -100,7 +102,7 @@ impl TileShape {
         let work = loads.max(rows as f64 * cost) / Core::VECTOR_PORTS;
         let fits = machine.vectors.holds_tile(rows, vectors);
         // Unrolled short tiles overlap with the previous one.
-        let wait = if window.is_some() { 0.0 } else { Core::LATENCY };
+        let wait = if window.is_some() && self.reduction <= OVERLAPPED { 0.0 } else { Core::LATENCY };
         let step = work.max(wait) * if fits { 1.0 } else { SPILL };
         step * self.reduction as f64 + TILE_CYCLES
     }

@@ -90,6 +90,9 @@ fn in_loop(kernel: &mut Kernel, l: For, machine: &Machine) -> Option<Vec<StmtId>
     if run.results.iter().any(|r| r.start.is_some()) {
         return None;
     }
+    if !run.shares_vectors(&kernel.arena) {
+        return None;
+    }
     let classes = run.classes();
     let n_terms = classes.iter().map(|c| c.terms.len()).sum::<usize>();
     let in_registers = |n: usize| n * machine.vectors.registers_of(run.ty.dtype, run.ty.lanes as usize);
@@ -251,6 +254,13 @@ impl Run {
         classes
     }
 
+    /// Whether several results need a term that is a vector of its own. What is the same in all lanes, such as a row of padding, is
+    /// not worth another order of the others.
+    fn shares_vectors(&self, arena: &Arena) -> bool {
+        let is_vector = |e: ExprId| !matches!(arena.expr(e), Expr::Broadcast(_));
+        self.classes().iter().any(|c| c.of.count_ones() > 1 && c.terms.iter().any(|&t| is_vector(t)))
+    }
+
     /// The terms as items, those combined that the same results need.
     fn items(&self) -> Items {
         let mut items = Items { all: Vec::new(), of: vec![Vec::new(); self.results.len()] };
@@ -264,6 +274,9 @@ impl Run {
 
     /// The statements with common terms combined; `None` if there are none, or not enough registers.
     fn shared(&self, kernel: &mut Kernel, machine: &Machine) -> Option<Vec<StmtId>> {
+        if !self.shares_vectors(&kernel.arena) {
+            return None;
+        }
         let mut items = self.items();
         let separate = items.n_operations();
         let registers = machine.vectors.registers_of(self.ty.dtype, self.ty.lanes as usize);

@@ -439,7 +439,7 @@ fn is_index_arithmetic(arena: &Arena, e: ExprId) -> bool {
     !local && !reads_memory(arena, e) && !fails(arena, e)
 }
 
-fn gcd(a: i64, b: i64) -> i64 {
+pub(super) fn gcd(a: i64, b: i64) -> i64 {
     let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
     while b != 0 {
         (a, b) = (b, a % b);

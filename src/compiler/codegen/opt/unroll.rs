@@ -16,11 +16,14 @@ use crate::loopir::{Arena, Body, Expr, ExprId, For, Iterations, Kernel, LoopKind
 
 /// Maximum number of operations after unrolling a loop annotated `Unroll`: the rows of a register tile for each place of a
 /// window.
-const MAX_WRITTEN_OUT: i64 = 1200;
+const MAX_WRITTEN_OUT: i64 = 1400;
 
 /// Maximum extent of a loop annotated `Unroll` that is written out to see its size: where each iteration chooses another
 /// of several values, the code is smaller than the body suggests.
 const MAX_CASES: i64 = 16;
+
+/// Maximum extent of a loop that is written out because each iteration loads other lanes: the remainders of columns by a stride.
+const MAX_LANE_CHOICES: i64 = 4;
 
 /// Maximum number of operations after unrolling a loop around registers; more than any register tile has.
 const MAX_OPERATIONS: i64 = 400;
@@ -98,8 +101,10 @@ fn operations(arena: &Arena, e: ExprId, machine: &Machine) -> i64 {
     if let Expr::IfThenElse(c, t, o) = arena.expr(e)
         && arena.lanes(c) > 1
     {
-        // A masked load, whose mask is shared.
-        return 1 + operations(arena, t, machine) + operations(arena, o, machine);
+        // A masked load, whose mask is shared. The other lanes are zero by themselves, or another constant.
+        let is_constant = matches!(arena.expr(o), Expr::Broadcast(value) if arena.as_const(value).is_some());
+        let otherwise = if is_constant { 0 } else { operations(arena, o, machine) };
+        return 1 + operations(arena, t, machine) + otherwise;
     }
     if !matches!(arena.expr(e), Expr::Load(..)) && arena.ty(e) != Ty::INDEX {
         arena.for_each_child(e, |c| n += operations(arena, c, machine));
@@ -129,6 +134,7 @@ fn for_loop(
     let wanted = match l.kind {
         _ if how.has_registers => size.operations <= MAX_OPERATIONS && reads_tile(kernel, &l, how.machine),
         LoopKind::Unroll => size.operations <= MAX_WRITTEN_OUT,
+        LoopKind::Serial if n <= MAX_LANE_CHOICES && chooses_lanes(kernel, &l) => size.operations <= MAX_HINTED,
         LoopKind::Serial => size.statements <= hint as i64 && size.operations <= MAX_HINTED,
         LoopKind::Parallel | LoopKind::Vector => false,
     };
@@ -167,6 +173,32 @@ fn for_loop(
     }
     out.extend(written_out(kernel, &l, n));
     size
+}
+
+/// Whether a loop only stores vectors, of which each iteration loads other lanes: written out, these are constants.
+///
+/// ```text
+/// for r in 2: Y[r * 16] = if_then_else(splat(1, 15) <= ramp(r, 2, 15), …)
+/// ```
+fn chooses_lanes(kernel: &Kernel, l: &For) -> bool {
+    let arena = &kernel.arena;
+    let (mut only_stores, mut depends) = (true, false);
+    for &s in kernel.stmts.list(l.body) {
+        let Stmt::Store { value, .. } = kernel.stmts.get(s) else {
+            only_stores = false;
+            continue;
+        };
+        for_each_expr(arena, value, &mut |e| {
+            if let Expr::IfThenElse(c, ..) = arena.expr(e) {
+                let mut compares_lanes = false;
+                for_each_expr(arena, c, &mut |e| {
+                    compares_lanes |= matches!(arena.expr(e), Expr::Compare(..)) && arena.lanes(e) > 1;
+                });
+                depends |= compares_lanes && mentions_var(arena, c, &mut |v| v == l.var);
+            }
+        });
+    }
+    only_stores && depends
 }
 
 /// The body of a loop, once for each of its `n` iterations.

@@ -73,6 +73,10 @@ impl Rule for InlinePadding {
     fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
         let Some((index, id)) = live_block(&draft.sch, block) else { return Ok(vec![draft]) };
         let func = draft.sch.func(index);
+        // A copy that also changes the layout is worth it.
+        if draft.deinterleaved.iter().any(|d| live_block(&draft.sch, d.copy) == Some((index, id))) {
+            return Ok(vec![draft]);
+        }
         let Some((padded, joined)) = selected_buffer(func, id) else { return Ok(vec![draft]) };
         let scope = func.block_above(id.stmt()).unwrap_or(func.root);
         let Some(consumer) = Scope::of(func, scope).only_consumer(func, id) else { return Ok(vec![draft]) };

@@ -7,6 +7,7 @@ use crate::schedule::error::ScheduleError;
 
 pub(crate) mod add_rfactor;
 pub(crate) mod auto_inline;
+pub(crate) mod deinterleave_windows;
 pub(crate) mod dot_tiles;
 pub(crate) mod fuse_epilogue;
 pub(crate) mod inline_constant_scalars;
@@ -19,6 +20,7 @@ pub(crate) mod parallelize_vectorize_unroll;
 pub(crate) mod random_compute_location;
 pub(crate) mod register_tiles;
 pub(crate) mod row_blocks;
+pub(crate) mod split_groups;
 pub(crate) mod transpose_tiles;
 pub(crate) mod tuple_lanes;
 pub(crate) mod unfold_windows;
@@ -50,7 +52,9 @@ pub(crate) fn auto(machine: Core, variant: usize) -> Vec<Box<dyn Rule>> {
         Box::new(inline_constant_scalars::InlineConstantScalars),
         Box::new(auto_inline::AutoInline::auto()),
         Box::new(merge_axes::MergeAxes),
+        Box::new(split_groups::SplitGroups),
         Box::new(unfold_windows::UnfoldWindows),
+        Box::new(deinterleave_windows::DeinterleaveWindows),
         Box::new(register_tiles::RegisterTiles { machine, variant }),
         Box::new(dot_tiles::DotTiles { machine, variant }),
         Box::new(tuple_lanes::TupleLanes { machine }),

@@ -97,24 +97,34 @@ impl Rule for NearConsumer {
     }
 
     fn apply(&self, mut draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
+        let of_block = draft.deinterleaved.iter().filter(|d| d.block == block && d.is_new);
+        let copies: Vec<Rv> = of_block.map(|d| d.copy).collect();
+        for copy in copies.into_iter().chain([block]) {
+            draft = self.placed(draft, copy)?;
+        }
+        Ok(vec![draft])
+    }
+}
+
+impl NearConsumer {
+    /// The draft with a block at a sampled place.
+    fn placed(&self, mut draft: Draft, block: Rv) -> Result<Draft, ScheduleError> {
         if draft.tiled(block).is_some() || !random_compute_location::fits(&draft.sch, block) {
-            return Ok(vec![draft]);
+            return Ok(draft);
         }
         let decision = self.decision(&mut draft.sch, block);
         if decision == AT_ROOT {
             // This step moves nothing and is never refused, so no copy of the schedule is needed.
             let place = draft.sch.sample_compute_location(block, Some(decision))?;
             draft.sch.compute_at(block, place, true)?;
-            return Ok(vec![draft]);
+            return Ok(draft);
         }
         let mut moved = draft.clone();
         let done = moved.sch.sample_compute_location(block, Some(decision));
         let done = done.and_then(|place| moved.sch.compute_at(block, place, true));
-        Ok(vec![if done.is_ok() { moved } else { draft }])
+        Ok(if done.is_ok() { moved } else { draft })
     }
-}
 
-impl NearConsumer {
     /// The decision of `sample_compute_location`. Locations with little recomputation and wide enough pieces are ranked:
     /// those with single sums go last, smaller pieces first. The root if there are too few.
     fn decision(&self, sch: &mut Schedule, block: Rv) -> i64 {

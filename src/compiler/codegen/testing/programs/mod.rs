@@ -11,6 +11,7 @@ mod picked;
 mod rows;
 mod scattered;
 mod siblings;
+mod sliding;
 mod sums;
 
 use super::{Closeness, below, rng};
@@ -59,11 +60,13 @@ pub enum Kind {
     Scattered,
     /// Bytes and truth values alone.
     Bytes,
+    /// Windows that slide over rows and columns, written out.
+    Sliding,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 20] = [
+    pub const ALL: [Kind; 21] = [
         Kind::Contraction,
         Kind::Elementwise,
         Kind::Condition,
@@ -84,6 +87,7 @@ impl Kind {
         Kind::Rows,
         Kind::Scattered,
         Kind::Bytes,
+        Kind::Sliding,
     ];
 }
 
@@ -123,6 +127,7 @@ pub fn program(kind: Kind, seed: u64) -> Program {
         Kind::Rows => g.rows(),
         Kind::Scattered => g.scattered(),
         Kind::Bytes => g.bytes(),
+        Kind::Sliding => g.sliding(),
     }
 }
 

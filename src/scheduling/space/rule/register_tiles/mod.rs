@@ -127,7 +127,12 @@ impl Rule for RegisterTiles {
         let scope = func.block_above(id.stmt()).unwrap_or(func.root);
         let only_consumer = Scope::of(func, scope).only_consumer(func, id).is_some_and(|one| is_spatial(func, one));
         let mut drafts = Vec::new();
+        let deinterleaved = draft.deinterleaved.iter().find(|d| d.block == block).map(|d| d.read);
         for view in views(&contraction, &self.machine) {
+            // That layout is made for columns that are contiguous in the result.
+            if deinterleaved.is_some() && view.relayout_output {
+                continue;
+            }
             // A result that is copied to its place, and a window that is unrolled, want the reduction in one piece, unless
             // panels are large.
             let wants_whole = view.relayout_output || view.sliding.is_some();
@@ -261,7 +266,9 @@ impl TilingPlan<'_> {
         };
         let (packable, seldom): (Vec<_>, Vec<_>) =
             c.inputs.iter().enumerate().filter(as_columns).partition(|(_, i)| c.reuse(i) >= PACKING_REUSE);
-        let packable = packable.into_iter().filter(|&(i, _)| stride(i) == 1).map(|(_, i)| i).collect();
+        let is_copy = |input: &Input| draft.deinterleaved.iter().any(|d| d.block == self.block && d.read == input.read);
+        let packable =
+            packable.into_iter().filter(|&(i, input)| stride(i) == 1 && !is_copy(input)).map(|(_, i)| i).collect();
         let seldom = seldom.into_iter().map(|(_, i)| i).collect();
         let reads = |inputs: Vec<&Input>| inputs.iter().map(|i| i.read).collect();
         let (packable, seldom) = (reads(packable), reads(seldom));

@@ -1,0 +1,192 @@
+//! # `deinterleave_windows`
+//!
+//! *When*: windows of a reduction that move by two to four elements from column to column, and read each element at least three
+//! times on average, such as those of convolutions with a stride and channels first. *What*: one sketch is unchanged, and in one the copy with the padding, or a copy
+//! made for it (`cache_read`), has first the columns that are multiples of the stride, then those with remainder one, and so
+//! on (`transform_layout`, `transform_block_layout`); loops along the window are unrolled. *Why*: what neighbouring results read is
+//! then contiguous. Columns are brought together once for each row that is copied, instead of at each of its uses.
+//!
+//! ```python
+//! @T.prim_func
+//! def before(X: T.Buffer((64, 34)), Y: T.Buffer((61, 16))):
+//!     for i, j, r, s in T.grid(61, 16, 4, 4):
+//!         with T.sblock("Y"):
+//!             vi, vj, vr, vs = T.axis.remap("SSRR", [i, j, r, s])
+//!             with T.init():
+//!                 Y[vi, vj] = 0.0
+//!             Y[vi, vj] = T.max(Y[vi, vj], X[vi + vr, vj * 2 + vs])
+//!
+//! # becomes (candidate: 1)
+//!
+//! @T.prim_func
+//! def after(X: T.Buffer((64, 34)), Y: T.Buffer((61, 16))):
+//!     X_global = T.sblock_alloc_buffer((64, 2, 17))
+//!     for ax0, ax1, ax2 in T.grid(64, 2, 17):
+//!         with T.sblock("X_global"):
+//!             v0, v1, v2 = T.axis.remap("SSS", [ax0, ax1, ax2])
+//!             X_global[v0, (v2 * 2 + v1) % 2, (v2 * 2 + v1) // 2] = X[v0, v2 * 2 + v1]
+//!     for i, j, r in T.grid(61, 16, 4):
+//!         for s in T.unroll(4):
+//!             with T.sblock("Y"):
+//!                 vi, vj, vr, vs = T.axis.remap("SSRR", [i, j, r, s])
+//!                 with T.init():
+//!                     Y[vi, vj] = 0.0
+//!                 Y[vi, vj] = T.max(Y[vi, vj], X_global[vi + vr, vs % 2, vs // 2 + vj])
+//! ```
+//!
+//! # Implementation
+//!
+//! Lays out a copy so that strided windows become contiguous.
+//!
+//! *When*: an operand of 32-bit elements whose last dimension the columns walk through with a stride, together with a short
+//! reduction, and each element of which is read at least three times. *What*: the block that makes the operand, if this is its only
+//! consumer, or a new copy writes columns by remainder; loops over steps of the window are unrolled, since the place of a step is
+//! no multiple of it. `near_consumer` finds the place of the copy. *Why*: the code generator would assemble strided vectors from
+//! contiguous ones for each row and step of a window; for short rows, that takes longer than the arithmetic.
+//!
+//! ```text
+//! for i, j, k: Y[i, j] = max(Y[i, j], X[i, j * 2 + k])
+//! # becomes
+//! for i, r, q: P[i, r, q] = X[i, q * 2 + r]
+//! for i, j, k: Y[i, j] = max(Y[i, j], P[i, k % 2, j + k // 2])
+//! ```
+
+use super::super::analysis::{is_spatial, is_trivial_binding, live_block};
+use super::super::contraction::{Contraction, Input};
+use super::super::draft::{Deinterleaved, Draft};
+use super::Rule;
+use crate::ir::{BinOp, BlockId, Func, IterKind};
+use crate::machine::register_tile::MOST_APART;
+use crate::schedule::Schedule;
+use crate::schedule::analysis::dependence::Scope;
+use crate::schedule::arg::{Lambda, LambdaExpr, Rv};
+use crate::schedule::error::ScheduleError;
+
+pub(crate) struct DeinterleaveWindows;
+
+/// Minimum number of times that each element is read on average.
+const READS: i64 = 3;
+/// Maximum length of a window along the columns, whose steps are unrolled.
+const LONGEST: i64 = 7;
+
+impl Rule for DeinterleaveWindows {
+    fn name(&self) -> &'static str {
+        "deinterleave_windows"
+    }
+
+    fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
+        let Some((index, id)) = live_block(&draft.sch, block) else { return Ok(vec![draft]) };
+        let Some(windows) = Contraction::of(draft.sch.func(index), id).and_then(|c| Windows::of(&c)) else {
+            return Ok(vec![draft]);
+        };
+        let mut new = draft.clone();
+        // What a primitive refuses is not offered.
+        let done = windows.deinterleave(&mut new, block).is_ok();
+        Ok([draft].into_iter().chain(done.then_some(new)).collect())
+    }
+}
+
+/// The operand that is laid out, and how its windows move.
+struct Windows {
+    /// Position of the operand among the block's reads.
+    read: usize,
+    n_dims: usize,
+    /// Elements from one result to the next.
+    stride: i64,
+    /// Whether each remainder has the same number of columns.
+    is_even: bool,
+    /// The axes of the block that are the steps of a window along the columns.
+    steps: Vec<usize>,
+}
+
+impl Windows {
+    fn of(c: &Contraction) -> Option<Windows> {
+        let column = c.of_kind(IterKind::Spatial).find(|&a| c.axes[a].extent > 1 && c.output.strides[a] == 1)?;
+        let iterations = c.axes.iter().map(|a| a.extent).fold(1, i64::saturating_mul);
+        c.inputs.iter().find_map(|input: &Input| {
+            let access = &input.access;
+            let (stride, last) = (access.strides[column], access.n_dims().checked_sub(1)?);
+            let is_last = |a: usize| access.dims[a] == Some(last);
+            let steps: Vec<usize> =
+                c.of_kind(IterKind::Reduce).filter(|&a| c.axes[a].extent > 1 && is_last(a)).collect();
+            let length: i64 = steps.iter().map(|&a| c.axes[a].extent).product();
+            let is_window = (2..=MOST_APART).contains(&stride) && is_last(column) && (2..=LONGEST).contains(&length);
+            let pays = iterations / READS >= access.elements;
+            (input.is_point && access.element_bytes == 4 && is_window && pays).then(|| Windows {
+                read: input.read,
+                n_dims: access.n_dims(),
+                stride,
+                is_even: access.shape[last] % stride == 0,
+                steps,
+            })
+        })
+    }
+
+    fn deinterleave(&self, draft: &mut Draft, block: Rv) -> Result<(), ScheduleError> {
+        let sch = &mut draft.sch;
+        let loops = sch.get_loops(block)?;
+        self.steps.iter().try_for_each(|&a| sch.unroll(loops[a]))?;
+        let existing = match self.maker_is_suited(sch, block) {
+            true => self.maker(sch, block)?,
+            false => None,
+        };
+        let copy = match existing {
+            Some(maker) => maker,
+            None => sch.cache_read(block, self.read as i64, "global")?,
+        };
+        let last = self.n_dims - 1;
+        let part =
+            |op| LambdaExpr::Binary(op, Box::new(LambdaExpr::Param(last)), Box::new(LambdaExpr::Int(self.stride)));
+        let results: Vec<LambdaExpr> =
+            (0..last).map(LambdaExpr::Param).chain([part(BinOp::FloorMod), part(BinOp::FloorDiv)]).collect();
+        if self.is_even {
+            sch.lay_out_written(copy, self.n_dims, results.clone())?;
+            let params = (0..self.n_dims).map(|i| format!("i{i}").as_str().into()).collect();
+            sch.transform_block_layout(copy, Lambda { params, results, scalar: false, ranges: false })?;
+        } else {
+            // The loops of the block become those over the new dimensions.
+            sch.lay_out_padded(copy, self.n_dims, results)?;
+        }
+        draft.deinterleaved.push(Deinterleaved { block, read: self.read, copy, is_new: existing.is_none() });
+        Ok(())
+    }
+
+    /// Whether the operand is made for this block alone, element by element.
+    fn maker_is_suited(&self, sch: &Schedule, block: Rv) -> bool {
+        let Some((index, id)) = live_block(sch, block) else { return false };
+        let func = sch.func(index);
+        let Some(buffer) = func.block(id).reads.get(self.read).map(|r| r.buffer) else { return false };
+        let scope = func.block_above(id.stmt()).unwrap_or(func.root);
+        let makers: Vec<BlockId> = func
+            .blocks()
+            .into_iter()
+            .filter(|&b| b != func.root && func.block(b).writes.iter().any(|w| w.buffer == buffer))
+            .collect();
+        let [maker] = makers[..] else { return false };
+        Scope::of(func, scope).only_consumer(func, maker) == Some(id) && writes_in_order(func, maker, self.n_dims)
+    }
+
+    /// The block that makes the operand.
+    fn maker(&self, sch: &mut Schedule, block: Rv) -> Result<Option<Rv>, ScheduleError> {
+        let Some((index, id)) = live_block(sch, block) else { return Ok(None) };
+        let buffer = sch.func(index).block(id).reads.get(self.read).map(|r| r.buffer);
+        let producers = sch.get_producers(block)?;
+        let makes = |&rv: &Rv| {
+            live_block(sch, rv)
+                .is_some_and(|(f, b)| sch.func(f).block(b).writes.first().is_some_and(|w| Some(w.buffer) == buffer))
+        };
+        Ok(producers.into_iter().find(|rv| makes(rv)))
+    }
+}
+
+/// Whether a block without reduction writes one buffer, at its iteration variables in order.
+fn writes_in_order(func: &Func, block: BlockId, n_dims: usize) -> bool {
+    let node = func.block(block);
+    let [write] = &node.writes[..] else { return false };
+    let mins = func.arena.list(write.mins);
+    is_spatial(func, block)
+        && is_trivial_binding(func, block)
+        && node.iters.len() == n_dims
+        && mins.iter().zip(&node.iters).all(|(&e, iter)| func.arena.as_var(e) == Some(iter.var))
+        && func.block(func.root).allocs.contains(&write.buffer)
+}
