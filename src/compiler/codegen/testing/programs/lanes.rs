@@ -123,7 +123,7 @@ impl Generator {
         let mut value = String::from("X[i]");
         for _ in 0..1 + below(&mut self.rng, 3) {
             let condition = self.truth(dtype, 2);
-            let other = match below(&mut self.rng, 6) {
+            let other = match below(&mut self.rng, 8) {
                 0 if is_float(dtype) => "abs(X[i])".into(),
                 1 if is_float(dtype) => "copysign(W[0], Z[i])".into(),
                 2 if matches!(dtype, "float32" | "float64") => {
@@ -132,6 +132,8 @@ impl Generator {
                 }
                 3 if matches!(dtype, "float32" | "float64") => "sqrt(abs(Z[i]))".into(),
                 4 => "W[0]".into(),
+                5 if is_float(dtype) => "fmod(X[i], Z[i])".into(),
+                6 if matches!(dtype, "float32" | "float64") => format!("fmod(X[i] * {}, W[0])", c(dtype, 4096.0)),
                 _ => "Z[i]".into(),
             };
             value = format!("select({condition}, {value}, {other})");
