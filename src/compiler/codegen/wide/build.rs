@@ -61,6 +61,8 @@ pub(super) struct Features {
     pub dots: bool,
     /// Conversion of float16.
     pub halves: bool,
+    /// Rounding of float32 to bfloat16, where subnormal numbers may become zero.
+    pub rounds_bf16: bool,
     /// Permutations of bytes.
     pub byte_permutes: bool,
     /// Whether the region computes with bytes alone, in lanes of bytes; otherwise they take lanes of 32 bits.

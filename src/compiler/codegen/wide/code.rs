@@ -261,6 +261,10 @@ pub(super) enum Op1 {
     FromF16,
     /// The lowest lane, in every lane.
     Broadcast,
+    /// float32 to bfloat16 bits, in half the bytes (`vcvtneps2bf16`); subnormal numbers become zero.
+    ToBf16,
+    /// bfloat16 bits, in half the bytes, to float32.
+    FromBf16,
     /// The upper half of the source, in the lower half.
     UpperHalf,
 }
@@ -302,7 +306,7 @@ pub(super) enum Inst {
         width: Width,
     },
     /// Stores 32-bit lanes as narrow elements, those in a mask if there is one. Requires EVEX or float16 elements, and at
-    /// least 128 bits in memory.
+    /// least 128 bits in memory for lanes of 32. Elements of bfloat16 are bits already, in the lower half of the register.
     StoreNarrow {
         src: VReg,
         /// Only with EVEX.

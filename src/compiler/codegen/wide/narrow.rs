@@ -132,7 +132,12 @@ impl Builder<'_> {
         shape: &Shape,
     ) -> Option<()> {
         let rounding = match memory {
-            Memory::BF16 if is_exact(&self.kernel.arena, &self.exact, value) => Rounding::None,
+            Memory::BF16
+                if self.kernel.arena.dtype(value) == DType::BFloat16
+                    && is_exact(&self.kernel.arena, &self.exact, value) =>
+            {
+                Rounding::None
+            }
             Memory::BF16 if self.has_short_nans(value, NAN_DEPTH) => Rounding::Numbers,
             _ => Rounding::All,
         };
@@ -141,7 +146,10 @@ impl Builder<'_> {
         for (i, &src) in pieces.iter().enumerate() {
             let mem = self.narrow_piece(at, i, memory)?;
             let (mut src, mut memory) = (src, memory);
-            if memory == Memory::BF16 {
+            let is_instruction = self.features.rounds_bf16 && !matches!(rounding, Rounding::None);
+            if memory == Memory::BF16 && is_instruction {
+                src = self.unary(Op1::ToBf16, &[src], Elem::F32, width.max(Width::X))[0];
+            } else if memory == Memory::BF16 {
                 src = match rounding {
                     Rounding::None => self.shifted_down(src, width),
                     Rounding::Numbers => self.bf16_bits_of_numbers(src, width),
@@ -164,6 +172,8 @@ impl Builder<'_> {
                 self.push(Inst::StoreNarrow { src, mask, mem, memory, width });
             } else {
                 self.store_packed(src, mem, memory, width);
+            } else if memory == Memory::BF16 && !is_whole {
+                self.push(Inst::StoreLow { src, mem, bytes: if width == Width::Half { 4 } else { 2 } });
             }
         }
         Some(())
@@ -342,6 +352,11 @@ impl Builder<'_> {
                 let bits = self.unary(Op1::ToF16, &value, Elem::F32, width);
                 self.unary(Op1::FromF16, &bits, Elem::F32, width)
             }
+            DType::BFloat16 if from != to && self.features.rounds_bf16 => {
+                let width = width.max(Width::X);
+                let bits = self.unary(Op1::ToBf16, &value, Elem::F32, width);
+                self.unary(Op1::FromBf16, &bits, Elem::F32, width)
+            }
             DType::BFloat16 if from != to => {
                 let mut out = Pieces::new();
                 for a in value {
@@ -376,9 +391,11 @@ impl Builder<'_> {
         Some(out)
     }
 
-    /// The value to store as elements of a type: wrapping is omitted if only the low bits are stored.
-    pub(super) fn low_bits(&self, value: ExprId) -> ExprId {
-        let arena = &self.kernel.arena;
+    /// The value to store as elements of a type: wrapping is omitted if only the low bits are stored, and rounding if the store
+    /// does it.
+    pub(super) fn low_bits(&mut self, value: ExprId) -> ExprId {
+        let is_known = self.known(value).is_some();
+        let arena = &mut self.kernel.arena;
         match arena.expr(value) {
             Expr::Cast(a) if arena.dtype(value).is_integer() && arena.dtype(a) == DType::Int32 => a,
             _ => value,
@@ -397,3 +414,8 @@ impl Builder<'_> {
         }
     }
 }
+            Expr::Cast(a) if arena.dtype(value).is_half() && !is_known => match arena.dtype(a) {
+                DType::Float32 => a,
+                from if from.is_integer() && from.bytes() <= 2 && from != DType::Bool => arena.cast(DType::Float32, a),
+                _ => value,
+            },

@@ -116,6 +116,9 @@ instructions! {
     VCVTPH2PS          M0F38  P66    0x13;
     VCVTPS2PH          M0F3A  P66    0x1D;
     VCVTDQ2PS          M0F    None   0x5B;
+    VCVTNEPS2BF16      M0F38  F3     0x72;
+    /// 16-bit lanes under a mask, with EVEX.
+    VMOVDQU16_STORE    M0F    F2     0x7F w 1;
     VCVTTPS2DQ         M0F    F3     0x5B;
     VROUNDPS           M0F3A  P66    0x08;
     VROUNDPD           M0F3A  P66    0x09 w 1;
