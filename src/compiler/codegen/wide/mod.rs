@@ -17,6 +17,7 @@
 //! Start reading at [`plan`].
 
 mod assign;
+mod bounds;
 mod build;
 mod code;
 mod constants;

@@ -5,6 +5,7 @@
 //! again; operations that leave the range of a type wrap around. Booleans are bytes 0 and 1 in memory, and masks where they are
 //! computed ([`lanes`](super::lanes)).
 
+use super::bounds::{Bounds, bounds};
 use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, Mem, Memory, Op1, Op2, VReg, Width};
 use super::lanes::compared;
@@ -79,6 +80,9 @@ enum Rounding {
 
 /// Number of operations of a value that are looked through.
 const NAN_DEPTH: usize = 8;
+
+/// The first number beyond `int32`.
+const INT32_END: f64 = 2_147_483_648.0;
 
 impl Builder<'_> {
     /// Loads elements that are narrower in memory.
@@ -168,12 +172,12 @@ impl Builder<'_> {
                     continue;
                 }
                 self.push(Inst::StoreNarrow { src, mask, mem, memory, width });
+            } else if memory == Memory::BF16 && !is_whole {
+                self.push(Inst::StoreLow { src, mem, bytes: if width == Width::Half { 4 } else { 2 } });
             } else if is_whole && self.features.masks {
                 self.push(Inst::StoreNarrow { src, mask, mem, memory, width });
             } else {
                 self.store_packed(src, mem, memory, width);
-            } else if memory == Memory::BF16 && !is_whole {
-                self.push(Inst::StoreLow { src, mem, bytes: if width == Width::Half { 4 } else { 2 } });
             }
         }
         Some(())
@@ -286,15 +290,11 @@ impl Builder<'_> {
             }
             (true, true) => Some(self.rounded(value, from, to, width)),
             (true, false) => {
-                let ints = self.truncated(&value, shape)?;
-                let (Ok(low), Ok(high)) = (to.min_value(), to.max_value()) else { return None };
+                let known = bounds(&self.kernel.arena, a);
                 if to == DType::Int32 {
-                    return Some(ints);
+                    return Some(self.truncated(&value, known, shape));
                 }
-                let bound = |b: &mut Self, v: i64| b.constant(u64::from(v as i32 as u32), Elem::I32);
-                let (low, high) = (bound(self, low), bound(self, high));
-                let ints = self.with_all(Op2::Max, &ints, low, &Shape { elem: Elem::I32, ..*shape });
-                Some(self.with_all(Op2::Min, &ints, high, &Shape { elem: Elem::I32, ..*shape }))
+                self.truncated_to(&value, known, to, shape)
             }
         }
     }
@@ -371,22 +371,56 @@ impl Builder<'_> {
     }
 
     /// Floats truncated to `int32`: saturated on overflow, 0 for NaN.
-    fn truncated(&mut self, value: &[VReg], shape: &Shape) -> Option<Pieces> {
-        let width = shape.width;
-        let limit = self.constant(u64::from((2f32.powi(31)).to_bits()), Elem::F32);
-        let largest = self.constant(i32::MAX as u64, Elem::I32);
-        let zero = self.constant(0, Elem::I32);
+    fn truncated(&mut self, value: &[VReg], known: Option<Bounds>, shape: &Shape) -> Pieces {
+        let (width, elem) = (shape.width, Elem::I32);
         let mut out = Pieces::new();
         for &a in value {
-            let ints = self.unary(Op1::Truncate, &[a], Elem::F32, width)[0];
-            let (large, nan) = (self.fresh_mask(), self.fresh_mask());
-            let (clamped, dst) = (self.fresh(), self.fresh());
-            self.push(Inst::Compare { op: CmpOp::Ge, dst: large, a, b: limit, elem: Elem::F32, width });
-            let elem = Elem::I32;
-            self.push(Inst::Select { dst: clamped, mask: large, then: largest, otherwise: ints, elem, width });
-            self.push(Inst::Compare { op: CmpOp::Ne, dst: nan, a, b: a, elem: Elem::F32, width });
-            self.push(Inst::Select { dst, mask: nan, then: zero, otherwise: clamped, elem, width });
-            out.push(dst);
+            // The result is the smallest integer for all that are too large, and for NaN.
+            let mut ints = self.unary(Op1::Truncate, &[a], Elem::F32, width)[0];
+            if known.is_none_or(|b| b.high >= INT32_END) {
+                let limit = self.constant(u64::from((INT32_END as f32).to_bits()), Elem::F32);
+                let largest = self.constant(i32::MAX as u64, elem);
+                let (mask, dst) = (self.fresh_mask(), self.fresh());
+                self.push(Inst::Compare { op: CmpOp::Ge, dst: mask, a, b: limit, elem: Elem::F32, width });
+                self.push(Inst::Select { dst, mask, then: largest, otherwise: ints, elem, width });
+                ints = dst;
+            }
+            if known.is_none() {
+                let zero = self.constant(0, elem);
+                let (mask, dst) = (self.fresh_mask(), self.fresh());
+                self.push(Inst::Compare { op: CmpOp::Ne, dst: mask, a, b: a, elem: Elem::F32, width });
+                self.push(Inst::Select { dst, mask, then: zero, otherwise: ints, elem, width });
+                ints = dst;
+            }
+            out.push(ints);
+        }
+        out
+    }
+
+    /// Floats truncated to integers of less than 32 bits: saturated on overflow, 0 for NaN. They are limited before they are
+    /// converted, as the limits are floats.
+    fn truncated_to(&mut self, value: &[VReg], known: Option<Bounds>, to: DType, shape: &Shape) -> Option<Pieces> {
+        let (Ok(low), Ok(high)) = (to.min_value(), to.max_value()) else { return None };
+        let (width, elem) = (shape.width, Elem::F32);
+        let [least, most] = [low, high].map(|v| self.constant(u64::from((v as f32).to_bits()), elem));
+        let mut out = Pieces::new();
+        for &a in value {
+            let mut a = a;
+            // A maximum with NaN is the other operand, which is what NaN becomes if it is 0.
+            if known.is_none() && low != 0 {
+                let zero = self.constant(0, elem);
+                let (mask, dst) = (self.fresh_mask(), self.fresh());
+                self.push(Inst::Compare { op: CmpOp::Eq, dst: mask, a, b: a, elem, width });
+                self.push(Inst::Select { dst, mask, then: a, otherwise: zero, elem, width });
+                a = dst;
+            }
+            if known.is_none_or(|b| b.low < low as f64) {
+                a = self.binary(Op2::Max, &[a], &[least], elem, width)[0];
+            }
+            if known.is_none_or(|b| b.high > high as f64) {
+                a = self.binary(Op2::Min, &[a], &[most], elem, width)[0];
+            }
+            out.extend(self.unary(Op1::Truncate, &[a], elem, width));
         }
         Some(out)
     }
@@ -397,6 +431,11 @@ impl Builder<'_> {
         let is_known = self.known(value).is_some();
         let arena = &mut self.kernel.arena;
         match arena.expr(value) {
+            Expr::Cast(a) if arena.dtype(value).is_half() && !is_known => match arena.dtype(a) {
+                DType::Float32 => a,
+                from if from.is_integer() && from.bytes() <= 2 && from != DType::Bool => arena.cast(DType::Float32, a),
+                _ => value,
+            },
             Expr::Cast(a) if arena.dtype(value).is_integer() && arena.dtype(a) == DType::Int32 => a,
             _ => value,
         }
@@ -414,8 +453,3 @@ impl Builder<'_> {
         }
     }
 }
-            Expr::Cast(a) if arena.dtype(value).is_half() && !is_known => match arena.dtype(a) {
-                DType::Float32 => a,
-                from if from.is_integer() && from.bytes() <= 2 && from != DType::Bool => arena.cast(DType::Float32, a),
-                _ => value,
-            },

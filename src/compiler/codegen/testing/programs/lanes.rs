@@ -145,8 +145,12 @@ impl Generator {
     pub(super) fn conversion(&mut self) -> Program {
         let all = ["float32", "int32", "int64", "float16", "bfloat16", "int8", "uint8", "int16", "uint16"];
         let (from, to) = (self.pick(&all), self.pick(&all));
-        let value = match below(&mut self.rng, 4) {
+        let value = match below(&mut self.rng, 5) {
             // Powers of two are exact.
+            4 if from == "float32" => {
+                let (low, high) = (self.pick(&[-200.0, -90.0, 3.0]), self.pick(&[100.0, 255.0, 1e12]));
+                format!("cast({to}, max(min(X[i] * 512.0, {high:?}), {low:?}))")
+            }
             0 if from == "float32" => format!("cast({to}, X[i] * 65536.0)"),
             1 if from == "int32" => format!("cast({to}, X[i] * int32(1234567))"),
             2 => {
