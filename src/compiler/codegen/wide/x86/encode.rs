@@ -226,6 +226,7 @@ impl Encoder<'_> {
                     (Elem::I8 | Elem::U8, Op2::HighLanes) => VPUNPCKHBW,
                     (_, Op2::LowWords) => VPUNPCKLWD,
                     (_, Op2::HighWords) => VPUNPCKHWD,
+                    (_, Op2::MulWords) => VPMULLW,
                     (Elem::I8 | Elem::U8, _) => return None,
                     (Elem::I64, Op2::ShiftLeft | Op2::ShiftRight | Op2::Div) => return None,
                     (Elem::I64, Op2::Add) => VPADDQ,
@@ -663,12 +664,12 @@ impl Encoder<'_> {
                 self.asm.vector(opcode, length(width), a, None, Rm::Reg(dst), Some(NEAREST));
             }
             Op1::FromF16 => self.asm.vector(VCVTPH2PS, length(width), dst, None, Rm::Reg(a), None),
-            Op1::Broadcast => self.broadcast(dst, Rm::Reg(a), elem, length(width)),
             Op1::ToBf16 => self.asm.vector(VCVTNEPS2BF16, length(width), dst, None, Rm::Reg(a), None),
             Op1::FromBf16 => {
                 self.asm.vector(VPMOVZXWD, length(width), dst, None, Rm::Reg(a), None);
                 self.asm.vector(SHIFT_DWORDS, length(width), 6, Some(dst), Rm::Reg(dst), Some(16));
             }
+            Op1::Broadcast => self.broadcast(dst, Rm::Reg(a), elem, length(width)),
             Op1::UpperHalf => match width {
                 Width::Z => {
                     let opcode = VEXTRACTF64X4;

@@ -382,10 +382,10 @@ fn masked_loads_and_stores() {
 #[test]
 fn arithmetic() {
     use Op2::{
-        Add, And, Div, HighLanes, LowLanes, Max, Min, Mul, MulPairs, Or, Pack16, Pack32, ShiftLeft, ShiftRight, Sub,
-        Xor,
+        Add, And, Div, HighLanes, LowLanes, Max, Min, Mul, MulPairs, MulWords, Or, Pack16, Pack32, ShiftLeft,
+        ShiftRight, Sub, Xor,
     };
-    let arithmetic = [Add, Sub, Mul, Div, Min, Max, And, Or, Xor, ShiftLeft, ShiftRight, MulPairs];
+    let arithmetic = [Add, Sub, Mul, Div, Min, Max, And, Or, Xor, ShiftLeft, ShiftRight, MulPairs, MulWords];
     let all = arithmetic.into_iter().chain([LowLanes, HighLanes, Pack32, Pack16]);
     each_registers(|regs| {
         let evex = regs.set.is_evex();
@@ -405,12 +405,13 @@ fn arithmetic() {
                     LowLanes | HighLanes if width < Width::X => continue,
                     LowLanes => format!("vunpcklp{}", if elem == Elem::F64 { "d" } else { "s" }),
                     HighLanes => format!("vunpckhp{}", if elem == Elem::F64 { "d" } else { "s" }),
-                    Pack32 | Pack16 | MulPairs | ShiftLeft | ShiftRight if !is_int => continue,
+                    Pack32 | Pack16 | MulPairs | MulWords | ShiftLeft | ShiftRight if !is_int => continue,
                     ShiftLeft => "vpsllvd".into(),
                     ShiftRight => "vpsravd".into(),
                     Pack32 => "vpackusdw".into(),
                     Pack16 => "vpackuswb".into(),
                     MulPairs => "vpmaddwd".into(),
+                    MulWords => "vpmullw".into(),
                     Div if is_int => continue,
                     Add if is_int => "vpaddd".into(),
                     Sub if is_int => "vpsubd".into(),
@@ -520,12 +521,12 @@ fn operations_on_one_value() {
                 let half = |v| if width == Width::Z { regs.v(v, Width::Y) } else { x(v) };
                 check(&regs, None, unary(Op1::ToF16), &[format!("vcvtps2ph {}, {a}, 0", half(D))]);
                 check(&regs, None, unary(Op1::FromF16), &[format!("vcvtph2ps {d}, {}", half(A))]);
-            }
                 if evex {
                     check(&regs, None, unary(Op1::ToBf16), &[format!("vcvtneps2bf16 {}, {a}", half(D))]);
                 }
                 let widened = [format!("vpmovzxwd {d}, {}", half(A)), format!("vpslld {d}, {d}, 0x10")];
                 check(&regs, None, unary(Op1::FromBf16), &widened);
+            }
             let name = match (elem, width) {
                 (Elem::F64, Width::Scalar | Width::Half | Width::X) => "vmovddup",
                 (Elem::F64, _) => "vbroadcastsd",
