@@ -7,7 +7,7 @@ use super::elements::{Elements, KnownElements};
 use super::interface::{Body, Function, Graph, Library, Param, Version};
 use super::layout::{FunctionLayout, layouts};
 use super::{ExportError, Kind, graph, support, wrappers};
-use crate::codegen::object::{Cpu, ObjectKernel, compile_into, isa_for};
+use crate::codegen::object::{Cpu, Extensions, ObjectKernel, compile_into, isa_for};
 use crate::codegen::{CodegenError, CodegenOptions};
 use crate::graph::program::Place;
 use crate::ir::Func;
@@ -41,8 +41,8 @@ impl Compiled {
     ) -> Result<Compiled, CodegenError> {
         let call = for_cpu(module, name, call, options)?;
         let prepare = prepare.map(|k| for_cpu(module, &format!("{name}.prepare"), k, options)).transpose()?;
-        let has_dots = call.has_dots || prepare.as_ref().is_some_and(|k| k.has_dots);
-        Ok(Compiled { needs: needs(options, has_dots)?, call, prepare })
+        let extensions = prepare.as_ref().map_or(call.extensions, |k| k.extensions.or(call.extensions));
+        Ok(Compiled { needs: needs(options, extensions)?, call, prepare })
     }
 }
 
@@ -179,7 +179,7 @@ fn graph_for_cpu(
         kernels.push(for_cpu(module, &format!("{name}.{i}"), &kernel, options).map_err(failed)?);
     }
     let call = graph::define_calls(module, name, graph, &kernels, elements)?;
-    Ok(Compiled { needs: needs(options, call.has_dots).map_err(failed)?, call, prepare: None })
+    Ok(Compiled { needs: needs(options, call.extensions).map_err(failed)?, call, prepare: None })
 }
 
 fn lowered(function: &Function, func: &Func) -> Result<Kernel, ExportError> {
@@ -203,7 +203,7 @@ fn for_cpu(
 
 /// The CPU features that code needs, as the support code numbers them: those of Cranelift's description, and those of the vector
 /// instruction set.
-fn needs(options: &CodegenOptions, has_dots: bool) -> Result<u32, CodegenError> {
+fn needs(options: &CodegenOptions, extensions: Extensions) -> Result<u32, CodegenError> {
     let mut needs = match options.isa {
         Isa::Portable => 0,
         Isa::Avx2 => features::AVX2,
@@ -212,8 +212,11 @@ fn needs(options: &CodegenOptions, has_dots: bool) -> Result<u32, CodegenError> 
     if options.any_cpu {
         return Ok(needs);
     }
-    if has_dots {
+    if extensions.dots {
         needs |= if options.isa == Isa::Avx2 { features::AVX_VNNI } else { features::AVX512_VNNI };
+    }
+    if extensions.bf16 {
+        needs |= features::AVX512_BF16;
     }
     for flag in isa_for(Cpu::of(options))?.isa_flags() {
         if flag.as_bool() != Some(true) {

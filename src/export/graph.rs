@@ -11,7 +11,7 @@ use super::descriptors::declare_library;
 use super::elements::Elements;
 use super::interface::{Graph, Param};
 use super::names::{c_name, distinct};
-use crate::codegen::object::ObjectKernel;
+use crate::codegen::object::{Extensions, ObjectKernel};
 use crate::graph::Constant;
 use crate::graph::memory::ALIGNMENT;
 use crate::graph::program::{Kernels, Place, Tensor};
@@ -99,7 +99,7 @@ pub(super) fn define_calls(
         shared_bytes: arena_bytes(graph) + most(|k| k.shared_bytes),
         private_bytes: most(|k| k.private_bytes),
         is_parallel: kernels.iter().any(|k| k.is_parallel),
-        has_dots: kernels.iter().any(|k| k.has_dots),
+        extensions: kernels.iter().map(|k| k.extensions).fold(Extensions::default(), Extensions::or),
         encoded: Vec::new(),
     })
 }

@@ -191,6 +191,11 @@ impl<'a> Count<'a> {
                 return self.expr(a, &mut seen.clone()).or(self.expr(b, seen));
             }
             Expr::Binary(BinOp::And | BinOp::Or, ..) => {}
+            // The remainder of floats is a function.
+            Expr::Binary(BinOp::Mod, ..) if self.func.arena.dtype(e).is_float() => {
+                min.ops = self.times(e) * f64::from(self.func.arena.lanes(e));
+                min.calls.insert((Intrinsic::Fmod, self.func.arena.dtype(e)), min.ops);
+            }
             Expr::Binary(..) => min.ops = self.times(e) * f64::from(self.func.arena.lanes(e)),
             Expr::Call(function, _) => {
                 min.ops = self.times(e) * f64::from(self.func.arena.lanes(e));

@@ -96,6 +96,19 @@ pub(super) fn has_half_conversion() -> bool {
     }
 }
 
+/// Whether this machine has an instruction that rounds `float32` to bfloat16, in EVEX encoding.
+pub(super) fn has_bf16_conversion(isa: Isa) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        matches!(isa, Isa::Avx512 | Isa::Avx512Ymm) && std::arch::is_x86_feature_detected!("avx512bf16")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = isa;
+        false
+    }
+}
+
 /// Whether this machine has instructions that permute the bytes of registers of any width.
 pub(super) fn has_byte_permutes() -> bool {
     #[cfg(target_arch = "x86_64")]

@@ -7,6 +7,7 @@ use super::facts::buffers_in;
 pub use super::isa::Cpu;
 use super::scratch::ScratchLayout;
 use super::{CodegenError, CodegenOptions, isa, opt, wide};
+use crate::ir::DType;
 use crate::loopir::rewrite::{for_each_expr, for_each_operand};
 use crate::loopir::{Expr, For, Kernel, LoopKind, Stmt};
 use cranelift_codegen::isa::OwnedTargetIsa;
@@ -22,10 +23,43 @@ pub struct ObjectKernel {
     pub private_bytes: usize,
     /// Whether it forks to workers.
     pub is_parallel: bool,
-    /// Whether it may have instructions for dot products of bytes.
-    pub has_dots: bool,
+    /// The extensions of the vector instruction set that it may use.
+    pub extensions: Extensions,
     /// The functions that Cranelift did not compile, which need unwind information.
     pub encoded: Vec<EncodedFunction>,
+}
+
+/// Extensions of a vector instruction set.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Extensions {
+    /// Dot products of bytes.
+    pub dots: bool,
+    /// Conversion to bfloat16.
+    pub bf16: bool,
+}
+
+impl Extensions {
+    /// The extensions that a kernel may use, if the machine has them.
+    fn of(kernel: &Kernel, options: &CodegenOptions) -> Extensions {
+        let (mut has_dots, mut has_bf16) = (false, false);
+        kernel.for_each_stmt(kernel.body, &mut |_, stmt| {
+            for_each_operand(stmt, |e| {
+                for_each_expr(&kernel.arena, e, &mut |e| {
+                    has_dots |= matches!(kernel.arena.expr(e), Expr::Dot4(..));
+                    has_bf16 |= kernel.arena.dtype(e) == DType::BFloat16;
+                });
+            });
+        });
+        Extensions {
+            dots: has_dots && options.dot_products && isa::has_dot_products(options.isa),
+            bf16: has_bf16 && isa::has_bf16_conversion(options.isa),
+        }
+    }
+
+    /// The extensions that either of two kernels may use.
+    pub fn or(self, other: Extensions) -> Extensions {
+        Extensions { dots: self.dots || other.dots, bf16: self.bf16 || other.bf16 }
+    }
 }
 
 /// A function that was given as bytes.
@@ -41,17 +75,6 @@ pub struct EncodedFunction {
 /// Cranelift's description of the machine that objects are for.
 pub fn isa_for(cpu: Cpu) -> Result<OwnedTargetIsa, CodegenError> {
     isa::for_objects(cpu)
-}
-
-/// Whether a kernel has dot products of bytes.
-fn has_dot_products(kernel: &Kernel) -> bool {
-    let mut found = false;
-    kernel.for_each_stmt(kernel.body, &mut |_, stmt| {
-        for_each_operand(stmt, |e| {
-            for_each_expr(&kernel.arena, e, &mut |e| found |= matches!(kernel.arena.expr(e), Expr::Dot4(..)));
-        });
-    });
-    found
 }
 
 /// For each parameter of a kernel, whether it is accessed.
@@ -76,14 +99,13 @@ pub fn compile_into(
     options: &CodegenOptions,
 ) -> Result<ObjectKernel, CodegenError> {
     let mut kernel = opt::optimize(kernel.clone(), options);
-    let multiplies_bytes = has_dot_products(&kernel);
+    let extensions = Extensions::of(&kernel, options);
     let regions = wide::plan(&mut kernel, options);
     let scratch = ScratchLayout::new(&kernel, &regions);
     let mut has_parallel = false;
     kernel.for_each_stmt(kernel.body, &mut |_, stmt| {
         has_parallel |= matches!(stmt, Stmt::For(For { kind: LoopKind::Parallel, .. }));
     });
-    let has_dots = options.dot_products && isa::has_dot_products(options.isa) && multiplies_bytes;
     let emission = Emission { name, can_stop: false, want_text: false };
     let emitted = clif::emit(module, &kernel, regions, options, &scratch, emission)?;
     let encoded = emitted.encoded.iter().map(|e| EncodedFunction { id: e.id, len: e.len, head: e.head }).collect();
@@ -92,7 +114,7 @@ pub fn compile_into(
         shared_bytes: scratch.shared_bytes,
         private_bytes: scratch.private_bytes,
         is_parallel: has_parallel && options.threads > 1,
-        has_dots,
+        extensions,
         encoded,
     })
 }

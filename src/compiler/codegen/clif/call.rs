@@ -44,6 +44,7 @@ impl Emitter<'_, '_> {
                     .collect();
                 Val { parts, ..x.clone() }
             }
+            Intrinsic::Fmod => self.remainder(x, &args[1], ty),
             Intrinsic::IsNan => return self.compare_parts(x, |e, p| e.b.ins().fcmp(FloatCC::Unordered, p, p)),
             Intrinsic::IsInf | Intrinsic::IsFinite => {
                 let infinity = self.float_like(x, f64::INFINITY);

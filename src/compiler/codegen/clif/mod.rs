@@ -16,6 +16,7 @@ mod fp_state;
 mod func;
 mod memory;
 mod region;
+mod remainder;
 mod value;
 
 use super::cost::Costs;

@@ -17,17 +17,36 @@
 //! for f in 1536: Y[f] = X[f] * A[f // 3]
 //! ```
 //!
+//! Rows that do not fill their last vector are coalesced as well, where both loops together run over all elements in order: only the
+//! last vector of all rows is then partly empty, instead of one in each row.
+//!
+//! ```text
+//! for i in 64: for j in 56: Y[i * 56 + j] = exp(X[i * 56 + j])
+//! // becomes
+//! for f in 3584: Y[f] = exp(X[f])
+//! ```
+//!
 //! This pass runs after reductions have been arranged, just before vectorisation.
 
 use super::machine::Machine;
 use super::walk::replace_loops;
 use crate::ir::BinOp;
+use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{ExprMap, for_each_expr};
 use crate::loopir::rewrite::{for_each_operand, for_each_value, map_expr, map_operands, mentions_var};
-use crate::loopir::{Affine, Arena, Body, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, VarId};
+use crate::loopir::{
+    Affine, Arena, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, VarId,
+};
+use hashbrown::HashMap;
 
 /// Maximum number of iterations of the inner loop.
 const SHORT: i64 = 8;
+
+/// Maximum number of vectors of a row: with more, the part of the last one that is empty costs little.
+const FEW_VECTORS: i64 = 8;
+
+/// Maximum number of iterations of coalesced rows. The loops around, which poll the stop flag, should have some left.
+const MOST_COALESCED: i64 = 8192;
 
 /// Coalesces all such pairs of loops. Returns whether there were any.
 pub(super) fn coalesce(kernel: &mut Kernel, machine: &Machine) -> bool {
@@ -35,23 +54,80 @@ pub(super) fn coalesce(kernel: &mut Kernel, machine: &Machine) -> bool {
         return false;
     }
     let mut changed = false;
-    kernel.body = body(kernel, kernel.body, &mut changed);
+    kernel.body = body(kernel, kernel.body, machine, &mut changed);
     changed
 }
 
-fn body(kernel: &mut Kernel, old: Body, changed: &mut bool) -> Body {
+fn body(kernel: &mut Kernel, old: Body, machine: &Machine, changed: &mut bool) -> Body {
     replace_loops(kernel, old, &mut |kernel, s, l, out| {
-        if let Some(coalesced) = coalesced(kernel, l) {
+        if let Some(coalesced) = coalesced(kernel, l, None) {
             *changed = true;
             return out.push(kernel.stmts.push(coalesced));
         }
-        let inner = body(kernel, l.body, changed);
-        out.push(if inner == l.body { s } else { kernel.stmts.push(Stmt::For(For { body: inner, ..l })) });
+        let inner = body(kernel, l.body, machine, changed);
+        let l = For { body: inner, ..l };
+        if let Some(coalesced) = coalesced(kernel, l, Some(machine)) {
+            *changed = true;
+            return out.push(kernel.stmts.push(coalesced));
+        }
+        let is_same = matches!(kernel.stmts.get(s), Stmt::For(old) if old.body == inner);
+        out.push(if is_same { s } else { kernel.stmts.push(Stmt::For(l)) });
     })
 }
 
-/// The coalesced loop, if legal.
-fn coalesced(kernel: &mut Kernel, outer: For) -> Option<Stmt> {
+/// Whether rows of `m` iterations leave much of their last vectors empty, and the code around has nothing to do with them.
+fn is_ragged(kernel: &Kernel, stmts: &[StmtId], n: i64, m: i64, machine: &Machine) -> bool {
+    let mut own = Accesses::default();
+    let mut narrowest = 8;
+    for &s in stmts {
+        if let Stmt::Store { value, .. } = kernel.stmts.get(s) {
+            narrowest = narrowest.min(kernel.arena.dtype(value).bytes());
+        }
+        own.note(kernel, kernel.stmts.get(s));
+    }
+    // Elements of less than 32 bits take lanes of 32 bits, except where all are bytes.
+    let lanes = (machine.vectors.bytes / if narrowest == 1 { 1 } else { narrowest.max(4) }) as i64;
+    // Fewer elements may be a tile of results, which stays in registers.
+    let in_registers = lanes * machine.vectors.registers as i64;
+    let total = n.saturating_mul(m);
+    if m % lanes == 0 || m > FEW_VECTORS * lanes || total <= in_registers || total > MOST_COALESCED {
+        return false;
+    }
+    // Other loops over the same elements may be fused with these.
+    let mut all = Accesses::default();
+    kernel.for_each_stmt(kernel.body, &mut |_, stmt| all.note(kernel, stmt));
+    own.stores.iter().all(|(b, n)| all.stores.get(b) == Some(n) && all.loads.get(b) == own.loads.get(b))
+        && own.loads.keys().all(|b| all.stores.get(b) == own.stores.get(b))
+}
+
+/// The number of statements that load from each buffer, and that store to it.
+#[derive(Default)]
+struct Accesses {
+    loads: HashMap<BufferId, u32, FxBuild>,
+    stores: HashMap<BufferId, u32, FxBuild>,
+}
+
+impl Accesses {
+    fn note(&mut self, kernel: &Kernel, stmt: Stmt) {
+        if let Stmt::Store { buffer, .. } = stmt {
+            *self.stores.entry(buffer).or_default() += 1;
+        }
+        let mut loaded: Vec<BufferId> = Vec::new();
+        for_each_operand(stmt, |e| {
+            for_each_expr(&kernel.arena, e, &mut |e| {
+                if let Expr::Load(buffer, _) = kernel.arena.expr(e)
+                    && !loaded.contains(&buffer)
+                {
+                    loaded.push(buffer);
+                }
+            });
+        });
+        loaded.into_iter().for_each(|b| *self.loads.entry(b).or_default() += 1);
+    }
+}
+
+/// The coalesced loop, if legal: of short loops and split ones, or, with a machine, of rows that do not fill its vectors.
+fn coalesced(kernel: &mut Kernel, outer: For, ragged_on: Option<&Machine>) -> Option<Stmt> {
     let &[s] = kernel.stmts.list(outer.body) else { return None };
     let Stmt::For(inner) = kernel.stmts.get(s) else { return None };
     let is_plain =
@@ -80,10 +156,18 @@ fn coalesced(kernel: &mut Kernel, outer: For) -> Option<Stmt> {
         });
     }
     let is_channel = m <= SHORT && indices.iter().all(|&(index, is_store)| pair.fits(&kernel.arena, index, is_store));
-    let mut divides = false;
-    let mut is_split =
-        || indices.iter().all(|&(index, _)| pair.whole(&mut kernel.arena, index, f, &mut divides).is_some()) && divides;
-    if !is_channel && !is_split() {
+    let is_whole = |arena: &mut Arena, divides: &mut bool| {
+        indices.iter().all(|&(index, _)| pair.whole(arena, index, f, divides).is_some())
+    };
+    let fits = match ragged_on {
+        None if is_channel => true,
+        None => {
+            let mut divides = false;
+            is_whole(&mut kernel.arena, &mut divides) && divides
+        }
+        Some(machine) => is_ragged(kernel, &stmts, n, m, machine) && is_whole(&mut kernel.arena, &mut false),
+    };
+    if !fits {
         return None;
     }
     let mut memo = ExprMap::default();

@@ -52,7 +52,7 @@ fn sigmoid(x: f64) -> f64 {
     if x < 0.0 { e / (1.0 + e) } else { 1.0 / (1.0 + e) }
 }
 
-/// The remainder of a division towards zero, exactly: one bit of the quotient at a time. (The crate's needs 128-bit division,
+/// The remainder of a division towards zero, exactly: some bits of the quotient at a time. (The crate's needs 128-bit division,
 /// which is a call of the compiler's library.)
 fn fmod(x: f64, y: f64) -> f64 {
     const FRACTION: u64 = (1 << 52) - 1;
@@ -65,22 +65,25 @@ fn fmod(x: f64, y: f64) -> f64 {
         let exponent = bits >> 52;
         (if exponent == 0 { bits } else { bits & FRACTION | 1 << 52 }, exponent.max(1))
     };
-    let ((mut rest, mut exponent), (divisor, least)) = (parts(x), parts(y));
+    let ((dividend, exponent), (divisor, least)) = (parts(x), parts(y));
     if exponent < least {
         return x;
     }
-    // Both may have up to 53 bits, so doubling the rest cannot overflow.
+    // Without the low bits that are zero in both, as in numbers of `float32`, more bits can be done at once.
+    let unused = dividend.trailing_zeros().min(divisor.trailing_zeros());
+    let (mut rest, divisor) = (dividend >> unused, divisor >> unused);
     rest %= divisor;
-    while exponent > least && rest != 0 {
-        rest = (rest << 1) % divisor;
-        exponent -= 1;
+    let mut left = (exponent - least) as u32;
+    while left > 0 && rest != 0 {
+        // The rest is smaller than the divisor.
+        let step = left.min(divisor.leading_zeros());
+        rest = (rest << step) % divisor;
+        left -= step;
     }
     // `rest * 2^least` as a float: normalised as far as the exponent goes.
-    let mut exponent = least;
-    while rest != 0 && rest & (1 << 52) == 0 && exponent > 1 {
-        rest <<= 1;
-        exponent -= 1;
-    }
+    rest <<= unused;
+    let up = u64::from(rest.leading_zeros().saturating_sub(11)).min(least - 1);
+    let (rest, exponent) = (rest << up, least - up);
     let magnitude = if rest & (1 << 52) == 0 { rest } else { exponent << 52 | rest & FRACTION };
     f64::from_bits(magnitude | x.to_bits() & 1 << 63)
 }

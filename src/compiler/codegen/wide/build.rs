@@ -1,7 +1,7 @@
 //! Translates statements of the loop IR into vector code.
 
 use super::RegionArg;
-use super::code::{Class, Code, Elem, Inst, LoopId, Mem, Memory, Op1, Op2, Stream, StreamId, VReg, Width};
+use super::code::{Class, Code, Elem, Inst, LoopId, Mem, Memory, Op1, Op2, Shift16, Stream, StreamId, VReg, Width};
 use super::constants::{Constants, is_numbers};
 use super::gather::{Span, is_gather};
 use super::index::is_index;
@@ -61,6 +61,8 @@ pub(super) struct Features {
     pub dots: bool,
     /// Conversion of float16.
     pub halves: bool,
+    /// Rounding of float32 to bfloat16, where subnormal numbers may become zero.
+    pub rounds_bf16: bool,
     /// Permutations of bytes.
     pub byte_permutes: bool,
     /// Whether the region computes with bytes alone, in lanes of bytes; otherwise they take lanes of 32 bits.
@@ -360,6 +362,7 @@ impl Builder<'_> {
     /// The operation on lanes, if there is an instruction for it. Conditions are bytes 0 and 1 where all lanes are bytes.
     fn operation(&self, op: BinOp, elem: Elem) -> Option<Op2> {
         match op {
+            BinOp::Mul if self.features.bytes => None,
             BinOp::And if self.features.bytes => Some(Op2::And),
             BinOp::Or if self.features.bytes => Some(Op2::Or),
             _ => Op2::of(op, elem),
@@ -659,6 +662,10 @@ impl Builder<'_> {
                 if let Some((vectors, others)) = reduce::several(&self.kernel.arena, op, e) {
                     return self.reduce_with(op, &vectors, &others);
                 }
+                if self.features.bytes && op == BinOp::Mul {
+                    let (a, b) = (self.expr(a)?, self.expr(b)?);
+                    return Some(self.products_of_bytes(&a, &b, shape));
+                }
                 let op = self.operation(op, elem)?;
                 let (a, b) = (self.expr(a)?, self.expr(b)?);
                 let value = self.binary(op, &a, &b, elem, width);
@@ -811,6 +818,24 @@ impl Builder<'_> {
             let dst = self.fresh();
             self.push(Inst::Binary { op, dst, a, b, elem, width });
             out.push(dst);
+        }
+        out
+    }
+
+    /// The low bytes of products of bytes: of those at even places and those at odd ones, as parts of 16-bit lanes.
+    fn products_of_bytes(&mut self, a: &[VReg], b: &[VReg], shape: &Shape) -> Pieces {
+        let Shape { elem, width, .. } = *shape;
+        let (low, high) = (self.constant(0x00ff_00ff, Elem::I32), self.constant(0xff00_ff00, Elem::I32));
+        let mut out = Pieces::new();
+        for (&a, &b) in a.iter().zip(b) {
+            // Higher bytes do not matter to the lowest byte of a product.
+            let even = self.binary(Op2::MulWords, &[a], &[b], elem, width);
+            let even = self.binary(Op2::And, &even, &[low], elem, width);
+            let shifted = self.fresh();
+            self.push(Inst::ShiftByte { dst: shifted, a, kind: Shift16::Right, width });
+            let b = self.binary(Op2::And, &[b], &[high], elem, width);
+            let odd = self.binary(Op2::MulWords, &[shifted], &b, elem, width);
+            out.extend(self.binary(Op2::Or, &even, &odd, elem, width));
         }
         out
     }

@@ -209,6 +209,8 @@ pub(super) enum Op2 {
     OddChunks,
     /// Products of signed 16-bit lanes, with adjacent products added to a 32-bit lane (`vpmaddwd`).
     MulPairs,
+    /// The low halves of products of 16-bit lanes (`vpmullw`).
+    MulWords,
     /// Narrows the 32-bit lanes of `a` and `b` to 16 bits; the values must fit (`vpackusdw`).
     Pack32,
     /// Narrows the 16-bit lanes of `a` and `b` to 8 bits; the values must fit (`vpackuswb`).
@@ -259,6 +261,10 @@ pub(super) enum Op1 {
     ToF16,
     /// float16 bits to float32 (`vcvtph2ps`).
     FromF16,
+    /// float32 to bfloat16 bits, in half the bytes (`vcvtneps2bf16`); subnormal numbers become zero.
+    ToBf16,
+    /// bfloat16 bits, in half the bytes, to float32.
+    FromBf16,
     /// The lowest lane, in every lane.
     Broadcast,
     /// The upper half of the source, in the lower half.
@@ -302,7 +308,7 @@ pub(super) enum Inst {
         width: Width,
     },
     /// Stores 32-bit lanes as narrow elements, those in a mask if there is one. Requires EVEX or float16 elements, and at
-    /// least 128 bits in memory.
+    /// least 128 bits in memory for lanes of 32. Elements of bfloat16 are bits already, in the lower half of the register.
     StoreNarrow {
         src: VReg,
         /// Only with EVEX.

@@ -17,6 +17,7 @@
 //! Start reading at [`plan`].
 
 mod assign;
+mod bounds;
 mod build;
 mod code;
 mod constants;
@@ -269,7 +270,7 @@ impl Planner<'_> {
             &[(false, true), (false, false)]
         };
         for &(bytes, shares) in modes {
-            let features = self.target.features(self.options.dot_products, shares);
+            let features = self.target.features(self.options, shares);
             let features = build::Features { bytes, ..features };
             let vector_bytes = self.target.vector_bytes();
             let Some((mut code, mut args)) = build::build(self.kernel, &stmts, vector_bytes, features) else {

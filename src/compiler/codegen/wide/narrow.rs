@@ -5,6 +5,7 @@
 //! again; operations that leave the range of a type wrap around. Booleans are bytes 0 and 1 in memory, and masks where they are
 //! computed ([`lanes`](super::lanes)).
 
+use super::bounds::{Bounds, bounds};
 use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, Mem, Memory, Op1, Op2, VReg, Width};
 use super::lanes::compared;
@@ -80,6 +81,9 @@ enum Rounding {
 /// Number of operations of a value that are looked through.
 const NAN_DEPTH: usize = 8;
 
+/// The first number beyond `int32`.
+const INT32_END: f64 = 2_147_483_648.0;
+
 impl Builder<'_> {
     /// Loads elements that are narrower in memory.
     pub(super) fn load_narrow(
@@ -132,7 +136,12 @@ impl Builder<'_> {
         shape: &Shape,
     ) -> Option<()> {
         let rounding = match memory {
-            Memory::BF16 if is_exact(&self.kernel.arena, &self.exact, value) => Rounding::None,
+            Memory::BF16
+                if self.kernel.arena.dtype(value) == DType::BFloat16
+                    && is_exact(&self.kernel.arena, &self.exact, value) =>
+            {
+                Rounding::None
+            }
             Memory::BF16 if self.has_short_nans(value, NAN_DEPTH) => Rounding::Numbers,
             _ => Rounding::All,
         };
@@ -141,7 +150,10 @@ impl Builder<'_> {
         for (i, &src) in pieces.iter().enumerate() {
             let mem = self.narrow_piece(at, i, memory)?;
             let (mut src, mut memory) = (src, memory);
-            if memory == Memory::BF16 {
+            let is_instruction = self.features.rounds_bf16 && !matches!(rounding, Rounding::None);
+            if memory == Memory::BF16 && is_instruction {
+                src = self.unary(Op1::ToBf16, &[src], Elem::F32, width.max(Width::X))[0];
+            } else if memory == Memory::BF16 {
                 src = match rounding {
                     Rounding::None => self.shifted_down(src, width),
                     Rounding::Numbers => self.bf16_bits_of_numbers(src, width),
@@ -160,6 +172,8 @@ impl Builder<'_> {
                     continue;
                 }
                 self.push(Inst::StoreNarrow { src, mask, mem, memory, width });
+            } else if memory == Memory::BF16 && !is_whole {
+                self.push(Inst::StoreLow { src, mem, bytes: if width == Width::Half { 4 } else { 2 } });
             } else if is_whole && self.features.masks {
                 self.push(Inst::StoreNarrow { src, mask, mem, memory, width });
             } else {
@@ -276,15 +290,11 @@ impl Builder<'_> {
             }
             (true, true) => Some(self.rounded(value, from, to, width)),
             (true, false) => {
-                let ints = self.truncated(&value, shape)?;
-                let (Ok(low), Ok(high)) = (to.min_value(), to.max_value()) else { return None };
+                let known = bounds(&self.kernel.arena, a);
                 if to == DType::Int32 {
-                    return Some(ints);
+                    return Some(self.truncated(&value, known, shape));
                 }
-                let bound = |b: &mut Self, v: i64| b.constant(u64::from(v as i32 as u32), Elem::I32);
-                let (low, high) = (bound(self, low), bound(self, high));
-                let ints = self.with_all(Op2::Max, &ints, low, &Shape { elem: Elem::I32, ..*shape });
-                Some(self.with_all(Op2::Min, &ints, high, &Shape { elem: Elem::I32, ..*shape }))
+                self.truncated_to(&value, known, to, shape)
             }
         }
     }
@@ -342,6 +352,11 @@ impl Builder<'_> {
                 let bits = self.unary(Op1::ToF16, &value, Elem::F32, width);
                 self.unary(Op1::FromF16, &bits, Elem::F32, width)
             }
+            DType::BFloat16 if from != to && self.features.rounds_bf16 => {
+                let width = width.max(Width::X);
+                let bits = self.unary(Op1::ToBf16, &value, Elem::F32, width);
+                self.unary(Op1::FromBf16, &bits, Elem::F32, width)
+            }
             DType::BFloat16 if from != to => {
                 let mut out = Pieces::new();
                 for a in value {
@@ -356,30 +371,71 @@ impl Builder<'_> {
     }
 
     /// Floats truncated to `int32`: saturated on overflow, 0 for NaN.
-    fn truncated(&mut self, value: &[VReg], shape: &Shape) -> Option<Pieces> {
-        let width = shape.width;
-        let limit = self.constant(u64::from((2f32.powi(31)).to_bits()), Elem::F32);
-        let largest = self.constant(i32::MAX as u64, Elem::I32);
-        let zero = self.constant(0, Elem::I32);
+    fn truncated(&mut self, value: &[VReg], known: Option<Bounds>, shape: &Shape) -> Pieces {
+        let (width, elem) = (shape.width, Elem::I32);
         let mut out = Pieces::new();
         for &a in value {
-            let ints = self.unary(Op1::Truncate, &[a], Elem::F32, width)[0];
-            let (large, nan) = (self.fresh_mask(), self.fresh_mask());
-            let (clamped, dst) = (self.fresh(), self.fresh());
-            self.push(Inst::Compare { op: CmpOp::Ge, dst: large, a, b: limit, elem: Elem::F32, width });
-            let elem = Elem::I32;
-            self.push(Inst::Select { dst: clamped, mask: large, then: largest, otherwise: ints, elem, width });
-            self.push(Inst::Compare { op: CmpOp::Ne, dst: nan, a, b: a, elem: Elem::F32, width });
-            self.push(Inst::Select { dst, mask: nan, then: zero, otherwise: clamped, elem, width });
-            out.push(dst);
+            // The result is the smallest integer for all that are too large, and for NaN.
+            let mut ints = self.unary(Op1::Truncate, &[a], Elem::F32, width)[0];
+            if known.is_none_or(|b| b.high >= INT32_END) {
+                let limit = self.constant(u64::from((INT32_END as f32).to_bits()), Elem::F32);
+                let largest = self.constant(i32::MAX as u64, elem);
+                let (mask, dst) = (self.fresh_mask(), self.fresh());
+                self.push(Inst::Compare { op: CmpOp::Ge, dst: mask, a, b: limit, elem: Elem::F32, width });
+                self.push(Inst::Select { dst, mask, then: largest, otherwise: ints, elem, width });
+                ints = dst;
+            }
+            if known.is_none() {
+                let zero = self.constant(0, elem);
+                let (mask, dst) = (self.fresh_mask(), self.fresh());
+                self.push(Inst::Compare { op: CmpOp::Ne, dst: mask, a, b: a, elem: Elem::F32, width });
+                self.push(Inst::Select { dst, mask, then: zero, otherwise: ints, elem, width });
+                ints = dst;
+            }
+            out.push(ints);
+        }
+        out
+    }
+
+    /// Floats truncated to integers of less than 32 bits: saturated on overflow, 0 for NaN. They are limited before they are
+    /// converted, as the limits are floats.
+    fn truncated_to(&mut self, value: &[VReg], known: Option<Bounds>, to: DType, shape: &Shape) -> Option<Pieces> {
+        let (Ok(low), Ok(high)) = (to.min_value(), to.max_value()) else { return None };
+        let (width, elem) = (shape.width, Elem::F32);
+        let [least, most] = [low, high].map(|v| self.constant(u64::from((v as f32).to_bits()), elem));
+        let mut out = Pieces::new();
+        for &a in value {
+            let mut a = a;
+            // A maximum with NaN is the other operand, which is what NaN becomes if it is 0.
+            if known.is_none() && low != 0 {
+                let zero = self.constant(0, elem);
+                let (mask, dst) = (self.fresh_mask(), self.fresh());
+                self.push(Inst::Compare { op: CmpOp::Eq, dst: mask, a, b: a, elem, width });
+                self.push(Inst::Select { dst, mask, then: a, otherwise: zero, elem, width });
+                a = dst;
+            }
+            if known.is_none_or(|b| b.low < low as f64) {
+                a = self.binary(Op2::Max, &[a], &[least], elem, width)[0];
+            }
+            if known.is_none_or(|b| b.high > high as f64) {
+                a = self.binary(Op2::Min, &[a], &[most], elem, width)[0];
+            }
+            out.extend(self.unary(Op1::Truncate, &[a], elem, width));
         }
         Some(out)
     }
 
-    /// The value to store as elements of a type: wrapping is omitted if only the low bits are stored.
-    pub(super) fn low_bits(&self, value: ExprId) -> ExprId {
-        let arena = &self.kernel.arena;
+    /// The value to store as elements of a type: wrapping is omitted if only the low bits are stored, and rounding if the store
+    /// does it.
+    pub(super) fn low_bits(&mut self, value: ExprId) -> ExprId {
+        let is_known = self.known(value).is_some();
+        let arena = &mut self.kernel.arena;
         match arena.expr(value) {
+            Expr::Cast(a) if arena.dtype(value).is_half() && !is_known => match arena.dtype(a) {
+                DType::Float32 => a,
+                from if from.is_integer() && from.bytes() <= 2 && from != DType::Bool => arena.cast(DType::Float32, a),
+                _ => value,
+            },
             Expr::Cast(a) if arena.dtype(value).is_integer() && arena.dtype(a) == DType::Int32 => a,
             _ => value,
         }

@@ -3,7 +3,7 @@
 use super::assign::Registers;
 use super::build::Features;
 use super::code::Code;
-use crate::codegen::isa;
+use crate::codegen::{CodegenOptions, isa};
 use crate::machine::{Isa, prefetching_pays};
 
 /// A target of region code. All steps before encoding query it, and are independent of instructions.
@@ -14,9 +14,8 @@ pub(super) trait VectorTarget {
     /// The available registers.
     fn registers(&self) -> Registers;
 
-    /// The optional features. `dot_products`: whether dot products of bytes may be one instruction; `shares`: whether
-    /// loaded vectors are kept for other uses.
-    fn features(&self, dot_products: bool, shares: bool) -> Features;
+    /// The optional features that code with these options may use. `shares`: whether loaded vectors are kept for other uses.
+    fn features(&self, options: &CodegenOptions, shares: bool) -> Features;
 
     /// Encodes a function of one pointer; `None` if the code needs too many general registers. `registers` has the
     /// machine register of each virtual register.
@@ -30,6 +29,8 @@ pub(in crate::codegen) struct Host {
     pub dots: bool,
     /// Conversion of float16.
     pub halves: bool,
+    /// Conversion to bfloat16 (AVX512-BF16).
+    pub bf16: bool,
     /// Permutations of bytes (AVX512-VBMI).
     pub byte_permutes: bool,
     /// Whether long streams of data profit from software prefetching.
@@ -42,6 +43,7 @@ impl Host {
         Host {
             dots: isa::has_dot_products(isa),
             halves: isa::has_half_conversion(),
+            bf16: isa::has_bf16_conversion(isa),
             byte_permutes: isa::has_byte_permutes(),
             prefetching_pays: prefetching_pays(),
         }

@@ -39,6 +39,8 @@
 //! | `sinh`, `cosh` | 1.5 | `asinh`, `acosh`, `atanh` | 2 |
 //! | `asin` | 2.1 | `acos`, `atan` | 1.8 |
 //!
+//! `fmod` is exact, and the emitter of Cranelift's code computes it (`clif/remainder`).
+//!
 //! Angles may be of any size: large ones are reduced in integers, against as many bits of 1/2π as matter. Infinities, NaN, signed
 //! zero and overflow are as in C. Subnormal numbers are flushed to zero unless floats are strict.
 
@@ -77,6 +79,8 @@ pub(super) fn functions(kernel: &mut Kernel, machine: &Machine) {
 /// Number of vector registers that computing a function occupies besides its operands; 0 if it stays a call.
 pub(super) fn pressure(function: Intrinsic, dtype: DType, machine: &Machine) -> usize {
     match expansion(function, dtype, machine) {
+        // Cranelift computes it in its own vectors, of which few stay in registers.
+        None if function == Intrinsic::Fmod => 12,
         None => 0,
         Some(_)
             if matches!(

@@ -3,7 +3,7 @@
 use crate::codegen::testing::memory::Flush;
 use crate::codegen::testing::{rng, run_compiled, wide_sets};
 use crate::codegen::{CodegenOptions, RunContext, compile};
-use crate::ir::Const;
+use crate::ir::{Const, DType};
 use crate::loopir::eval::Memory;
 use crate::loopir::parse::parse;
 use crate::machine::Isa;
@@ -257,6 +257,61 @@ fn powers_by_products() {
         }
     }
     assert!(failures.is_empty(), "{:#?}", &failures[..failures.len().min(10)]);
+}
+
+#[test]
+fn remainders_are_exact() {
+    let numbers: Vec<f64> = inputs().into_iter().map(f64::from).collect();
+    let mut rng = rng(29);
+    let mut pick = || numbers[(rng.next_u64() % numbers.len() as u64) as usize];
+    let mut pairs: Vec<(f64, f64)> = Vec::new();
+    for _ in 0..3000 {
+        let (x, y, n) = (pick(), pick(), pick().abs() % 4e6);
+        // Any quotients, small ones, and those next to integers.
+        let multiple = (y as f32 * n.trunc() as f32) as f64;
+        let next = f64::from((multiple as f32).next_down());
+        pairs.extend([(x, y), (y * n, y), (multiple, y), (next, y), (x, x), (y, x * 1.5)]);
+    }
+    for &x in SPECIAL {
+        pairs.extend(SPECIAL.iter().map(|&y| (f64::from(x), f64::from(y))));
+    }
+    // Vectors whose quotients are all small, so that no lane is done by a call.
+    pairs.extend((0..4096).map(|i| (f64::from(i) * 1.37 - 2000.0, f64::from(i % 61) * 0.25 + 0.5)));
+    let n = pairs.len();
+    for dtype in [DType::Float32, DType::Float64, DType::Float16, DType::BFloat16] {
+        let of = |v: f64| dtype.round(v);
+        let text = format!(
+            "kernel @f(A: in {dtype}[{n}], B: in {dtype}[{n}], Y: out {dtype}[{n}]) {{
+               for i in {n} independent {{ Y[i] = fmod(A[i], B[i]) }}
+             }}"
+        );
+        let memory = |values: &mut dyn Iterator<Item = f64>| values.map(|v| Some(Const::Float(of(v)))).collect();
+        let params: [Memory; 3] = [
+            memory(&mut pairs.iter().map(|p| p.0)),
+            memory(&mut pairs.iter().map(|p| p.1)),
+            memory(&mut pairs.iter().map(|_| 0.0)),
+        ];
+        for options in all_options() {
+            let kernel = parse(&text).unwrap_or_else(|e| panic!("{e}"));
+            let compiled = compile(&kernel, &options).unwrap_or_else(|e| panic!("{e}"));
+            let found = run_compiled(&compiled, &params, Flush::Start, &mut RunContext::serial()).expect("it runs");
+            for (&(x, y), found) in pairs.iter().zip(found.last().expect("a result")) {
+                let Some(Const::Float(found)) = *found else { unreachable!("results are floats") };
+                let (x, y) = (of(x), of(y));
+                let expected = x % y;
+                let least = if dtype == DType::Float64 { f64::MIN_POSITIVE } else { f32::MIN_POSITIVE.into() };
+                let flushed = |v: f64| if v.abs() < least { 0f64.copysign(v) } else { v };
+                let same = |e: f64| found.to_bits() == e.to_bits() || found.is_nan() && e.is_nan();
+                let operands = [(x, y), (flushed(x), y), (x, flushed(y)), (flushed(x), flushed(y))];
+                let is_flushed =
+                    !options.strict_fp && operands.iter().any(|(x, y)| same(x % y) || same(flushed(x % y)));
+                assert!(
+                    same(expected) || is_flushed,
+                    "{dtype}: {x:e} % {y:e} = {found:e}, not {expected:e}, {options:?}"
+                );
+            }
+        }
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ impl Generator {
         let sj = self.vector();
         let stride = self.pick(&[1, 1, 1, 2, 3]);
         let (x, z) = (format!("X[(i * {m} + j) * {stride}]"), format!("Z[i * {m} + j]"));
-        let value = match (dtype, below(&mut self.rng, 5)) {
+        let value = match (dtype, below(&mut self.rng, 7)) {
             ("bool", 0) => format!("!({x} && {z})"),
             ("bool", 1) => format!("bitwise_or({x}, !{z})"),
             ("bool", 2) => format!("{x} || {z} && W[0]"),
@@ -22,6 +22,8 @@ impl Generator {
             (_, 0) => format!("max({x}, {z})"),
             (_, 1) => format!("min({x} + {z}, W[0])"),
             (_, 2) => format!("{x} - {z}"),
+            (_, 4) => format!("{x} * {z}"),
+            (_, 5) => format!("{x} * {z} - {z} * W[0]"),
             (_, 3) => format!("X[i * {m} + {} - j]", m - 1),
             _ => format!("max({x}, {dtype}(0))"),
         };

@@ -123,7 +123,7 @@ impl Generator {
         let mut value = String::from("X[i]");
         for _ in 0..1 + below(&mut self.rng, 3) {
             let condition = self.truth(dtype, 2);
-            let other = match below(&mut self.rng, 6) {
+            let other = match below(&mut self.rng, 8) {
                 0 if is_float(dtype) => "abs(X[i])".into(),
                 1 if is_float(dtype) => "copysign(W[0], Z[i])".into(),
                 2 if matches!(dtype, "float32" | "float64") => {
@@ -132,6 +132,8 @@ impl Generator {
                 }
                 3 if matches!(dtype, "float32" | "float64") => "sqrt(abs(Z[i]))".into(),
                 4 => "W[0]".into(),
+                5 if is_float(dtype) => "fmod(X[i], Z[i])".into(),
+                6 if matches!(dtype, "float32" | "float64") => format!("fmod(X[i] * {}, W[0])", c(dtype, 4096.0)),
                 _ => "Z[i]".into(),
             };
             value = format!("select({condition}, {value}, {other})");
@@ -143,8 +145,12 @@ impl Generator {
     pub(super) fn conversion(&mut self) -> Program {
         let all = ["float32", "int32", "int64", "float16", "bfloat16", "int8", "uint8", "int16", "uint16"];
         let (from, to) = (self.pick(&all), self.pick(&all));
-        let value = match below(&mut self.rng, 4) {
+        let value = match below(&mut self.rng, 5) {
             // Powers of two are exact.
+            4 if from == "float32" => {
+                let (low, high) = (self.pick(&[-200.0, -90.0, 3.0]), self.pick(&[100.0, 255.0, 1e12]));
+                format!("cast({to}, max(min(X[i] * 512.0, {high:?}), {low:?}))")
+            }
             0 if from == "float32" => format!("cast({to}, X[i] * 65536.0)"),
             1 if from == "int32" => format!("cast({to}, X[i] * int32(1234567))"),
             2 => {

@@ -226,6 +226,7 @@ impl Encoder<'_> {
                     (Elem::I8 | Elem::U8, Op2::HighLanes) => VPUNPCKHBW,
                     (_, Op2::LowWords) => VPUNPCKLWD,
                     (_, Op2::HighWords) => VPUNPCKHWD,
+                    (_, Op2::MulWords) => VPMULLW,
                     (Elem::I8 | Elem::U8, _) => return None,
                     (Elem::I64, Op2::ShiftLeft | Op2::ShiftRight | Op2::Div) => return None,
                     (Elem::I64, Op2::Add) => VPADDQ,
@@ -544,18 +545,22 @@ impl Encoder<'_> {
     }
 
     fn store_narrow(&mut self, src: u8, mask: Option<VReg>, mem: Mem, memory: Memory, width: Width) {
-        let lanes = bytes(Elem::I32, width) as usize / 4;
-        let rm = self.mem(mem, (lanes * memory.bytes()) as u8);
-        let (opcode, imm) = match memory {
-            Memory::U8 | Memory::I8 => (VPMOVDB, None),
-            Memory::U16 | Memory::I16 | Memory::BF16 => (VPMOVDW, None),
-            Memory::F16 => (VCVTPS2PH, Some(NEAREST)),
+        let n = (bytes(Elem::I32, width) as usize / 4 * memory.bytes()) as u8;
+        // Displacements are in units of the register, which may be longer than its lanes in use.
+        let unit = if memory == Memory::BF16 && mask.is_some() { n.max(16) } else { n };
+        let rm = self.mem(mem, unit);
+        let (opcode, length, imm) = match memory {
+            Memory::U8 | Memory::I8 => (VPMOVDB, length(width), None),
+            Memory::U16 | Memory::I16 => (VPMOVDW, length(width), None),
+            Memory::F16 => (VCVTPS2PH, length(width), Some(NEAREST)),
+            Memory::BF16 if mask.is_some() => (VMOVDQU16_STORE, length(width.half()), None),
+            Memory::BF16 => (store_op(Elem::I32, width.half()), length(width.half()), None),
         };
         match mask {
-            None => self.asm.vector(opcode, length(width), src, None, rm, imm),
+            None => self.asm.vector(opcode, length, src, None, rm, imm),
             Some(mask) => {
                 let mask = Mask { register: self.reg(mask), zeroing: false };
-                self.asm.masked(opcode, length(width), src, None, rm, imm, mask);
+                self.asm.masked(opcode, length, src, None, rm, imm, mask);
             }
         }
     }
@@ -659,6 +664,11 @@ impl Encoder<'_> {
                 self.asm.vector(opcode, length(width), a, None, Rm::Reg(dst), Some(NEAREST));
             }
             Op1::FromF16 => self.asm.vector(VCVTPH2PS, length(width), dst, None, Rm::Reg(a), None),
+            Op1::ToBf16 => self.asm.vector(VCVTNEPS2BF16, length(width), dst, None, Rm::Reg(a), None),
+            Op1::FromBf16 => {
+                self.asm.vector(VPMOVZXWD, length(width), dst, None, Rm::Reg(a), None);
+                self.asm.vector(SHIFT_DWORDS, length(width), 6, Some(dst), Rm::Reg(dst), Some(16));
+            }
             Op1::Broadcast => self.broadcast(dst, Rm::Reg(a), elem, length(width)),
             Op1::UpperHalf => match width {
                 Width::Z => {

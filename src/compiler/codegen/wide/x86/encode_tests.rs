@@ -304,6 +304,8 @@ fn narrow_loads_and_stores() {
                         let expected = match memory {
                             Memory::U8 | Memory::I8 => format!("vpmovdb {place}, {reg}"),
                             Memory::F16 => format!("vcvtps2ph {place}, {reg}, 0"),
+                            Memory::BF16 if width == Width::X => format!("vmovsd {place}, {x}"),
+                            Memory::BF16 => format!("vmovups {place}, {half}"),
                             _ => format!("vpmovdw {place}, {reg}"),
                         };
                         let store = |mask| Inst::StoreNarrow { src: D, mask, mem, memory, width };
@@ -349,7 +351,8 @@ fn masked_loads_and_stores() {
                     let (load, store, rounding) = match memory {
                         Memory::U8 => ("vpmovzxbd", "vpmovdb", ""),
                         Memory::I8 => ("vpmovsxbd", "vpmovdb", ""),
-                        Memory::U16 | Memory::BF16 => ("vpmovzxwd", "vpmovdw", ""),
+                        Memory::U16 => ("vpmovzxwd", "vpmovdw", ""),
+                        Memory::BF16 => ("vpmovzxwd", "vmovdqu16", ""),
                         Memory::I16 => ("vpmovsxwd", "vpmovdw", ""),
                         Memory::F16 => ("vcvtph2ps", "vcvtps2ph", ", 0"),
                     };
@@ -358,7 +361,9 @@ fn masked_loads_and_stores() {
                         loads.push(format!("vpslld {reg}, {reg}, 0x10"));
                     }
                     check(&regs, Some(mem), Inst::LoadNarrow { dst: D, mask: Some(A), mem, memory, width }, &loads);
-                    let store = format!("{store} {place}{{{mask}}}, {reg}{rounding}");
+                    let half = regs.v(D, if width == Width::Z { Width::Y } else { Width::X });
+                    let source = if memory == Memory::BF16 { &half } else { &reg };
+                    let store = format!("{store} {place}{{{mask}}}, {source}{rounding}");
                     check(&regs, Some(mem), Inst::StoreNarrow { src: D, mask: Some(A), mem, memory, width }, &[store]);
                 });
             }
@@ -377,10 +382,10 @@ fn masked_loads_and_stores() {
 #[test]
 fn arithmetic() {
     use Op2::{
-        Add, And, Div, HighLanes, LowLanes, Max, Min, Mul, MulPairs, Or, Pack16, Pack32, ShiftLeft, ShiftRight, Sub,
-        Xor,
+        Add, And, Div, HighLanes, LowLanes, Max, Min, Mul, MulPairs, MulWords, Or, Pack16, Pack32, ShiftLeft,
+        ShiftRight, Sub, Xor,
     };
-    let arithmetic = [Add, Sub, Mul, Div, Min, Max, And, Or, Xor, ShiftLeft, ShiftRight, MulPairs];
+    let arithmetic = [Add, Sub, Mul, Div, Min, Max, And, Or, Xor, ShiftLeft, ShiftRight, MulPairs, MulWords];
     let all = arithmetic.into_iter().chain([LowLanes, HighLanes, Pack32, Pack16]);
     each_registers(|regs| {
         let evex = regs.set.is_evex();
@@ -400,12 +405,13 @@ fn arithmetic() {
                     LowLanes | HighLanes if width < Width::X => continue,
                     LowLanes => format!("vunpcklp{}", if elem == Elem::F64 { "d" } else { "s" }),
                     HighLanes => format!("vunpckhp{}", if elem == Elem::F64 { "d" } else { "s" }),
-                    Pack32 | Pack16 | MulPairs | ShiftLeft | ShiftRight if !is_int => continue,
+                    Pack32 | Pack16 | MulPairs | MulWords | ShiftLeft | ShiftRight if !is_int => continue,
                     ShiftLeft => "vpsllvd".into(),
                     ShiftRight => "vpsravd".into(),
                     Pack32 => "vpackusdw".into(),
                     Pack16 => "vpackuswb".into(),
                     MulPairs => "vpmaddwd".into(),
+                    MulWords => "vpmullw".into(),
                     Div if is_int => continue,
                     Add if is_int => "vpaddd".into(),
                     Sub if is_int => "vpsubd".into(),
@@ -515,6 +521,11 @@ fn operations_on_one_value() {
                 let half = |v| if width == Width::Z { regs.v(v, Width::Y) } else { x(v) };
                 check(&regs, None, unary(Op1::ToF16), &[format!("vcvtps2ph {}, {a}, 0", half(D))]);
                 check(&regs, None, unary(Op1::FromF16), &[format!("vcvtph2ps {d}, {}", half(A))]);
+                if evex {
+                    check(&regs, None, unary(Op1::ToBf16), &[format!("vcvtneps2bf16 {}, {a}", half(D))]);
+                }
+                let widened = [format!("vpmovzxwd {d}, {}", half(A)), format!("vpslld {d}, {d}, 0x10")];
+                check(&regs, None, unary(Op1::FromBf16), &widened);
             }
             let name = match (elem, width) {
                 (Elem::F64, Width::Scalar | Width::Half | Width::X) => "vmovddup",

@@ -54,6 +54,7 @@ instructions! {
     VPACKUSDW          M0F38  P66    0x2B;
     VPACKUSWB          M0F    P66    0x67;
     VPMADDWD           M0F    P66    0xF5;
+    VPMULLW            M0F    P66    0xD5;
     VPDPBUSD           M0F38  P66    0x50;
     /// `vpslld` with 6 in the register field, `vpsrad` with 4.
     SHIFT_DWORDS       M0F    P66    0x72;
@@ -115,6 +116,9 @@ instructions! {
     VPMOVDW            M0F38  F3     0x33;
     VCVTPH2PS          M0F38  P66    0x13;
     VCVTPS2PH          M0F3A  P66    0x1D;
+    VCVTNEPS2BF16      M0F38  F3     0x72;
+    /// 16-bit lanes under a mask, with EVEX.
+    VMOVDQU16_STORE    M0F    F2     0x7F w 1;
     VCVTDQ2PS          M0F    None   0x5B;
     VCVTTPS2DQ         M0F    F3     0x5B;
     VROUNDPS           M0F3A  P66    0x08;

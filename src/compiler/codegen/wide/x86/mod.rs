@@ -16,6 +16,7 @@ use super::assign::Registers;
 use super::build::Features;
 use super::code::Code;
 use super::target::{Host, VectorTarget};
+use crate::codegen::CodegenOptions;
 use crate::machine::{Isa, VectorUnit};
 use asm::Form;
 
@@ -51,11 +52,13 @@ impl VectorTarget for X86 {
         Registers { vectors: self.vectors.registers as u8, masks, pointers: encode::GPRS.len() as u8 }
     }
 
-    fn features(&self, dot_products: bool, shares: bool) -> Features {
+    fn features(&self, options: &CodegenOptions, shares: bool) -> Features {
         let masks = self.form == Form::Evex;
-        let dots = dot_products && self.host.dots;
+        let dots = options.dot_products && self.host.dots;
+        // The instruction flushes subnormal numbers to zero.
+        let rounds_bf16 = masks && self.host.bf16 && !options.strict_fp;
         let byte_permutes = masks && self.host.byte_permutes;
-        Features { masks, dots, halves: self.host.halves, byte_permutes, bytes: false, shares }
+        Features { masks, dots, halves: self.host.halves, rounds_bf16, byte_permutes, bytes: false, shares }
     }
 
     fn encode(&self, code: &Code, registers: &[u8]) -> Option<Vec<u8>> {
