@@ -1,14 +1,15 @@
 //! The wide-vector back end: compiles inner nests of a kernel as separate functions, with vectors wider than
 //! Cranelift's.
 //!
-//! A *region* is a run of statements that work on vectors or count constant loops, at affine addresses, and access only
-//! memory and registers of their own: it has no branch, no check, no parallel loop, and no loop that polls the stop
-//! flag. [`plan`] picks regions, as large as possible, and compiles each: [`build`] makes vector code over virtual
-//! registers (with [`lanes`] for conditions and functions, [`guard`] and [`window`] for padding, [`transpose`],
-//! [`gather`] and [`shuffle`] for shuffles, [`scattered`] for elements at any indices, [`index`] for indices as
-//! values, [`long`] for 64-bit integers, [`reduce`] for lanes that become one), [`prefetch`] adds prefetches, [`assign`] allocates machine registers, and the target
-//! ([`target::VectorTarget`]; [`x86`]) encodes the code. Cranelift's code calls regions with a pointer to their
-//! arguments. A run that some step refuses is divided; single statements that cannot be regions are compiled by
+//! A *region* is a run of statements that work on vectors or count constant loops, at affine addresses or at rows
+//! whose numbers it reads, and access only memory and registers of their own: it has no branch, no check, no parallel
+//! loop, and no loop that polls the stop flag. [`plan`] picks regions, as large as possible, and compiles each:
+//! [`build`] makes vector code over virtual registers (with [`lanes`] for conditions and functions, [`guard`] and
+//! [`window`] for padding, [`transpose`], [`gather`] and [`shuffle`] for shuffles, [`scattered`] for elements at any
+//! indices, [`lookup`] for rows at any indices, [`index`] for indices as values, [`long`] for 64-bit integers,
+//! [`reduce`] for lanes that become one), [`prefetch`] adds prefetches, [`assign`] allocates machine registers, and
+//! the target ([`target::VectorTarget`]; [`x86`]) encodes the code. Cranelift's code calls regions with a pointer to
+//! their arguments. A run that some step refuses is divided; single statements that cannot be regions are compiled by
 //! Cranelift.
 //!
 //! Regions are leaf functions without addresses, and without data except for constants behind their code.
@@ -26,6 +27,7 @@ mod guard;
 mod index;
 mod lanes;
 mod long;
+mod lookup;
 mod narrow;
 mod prefetch;
 mod reduce;
@@ -457,18 +459,18 @@ impl Planner<'_> {
     fn pays(&self, run: &[StmtId]) -> bool {
         let narrower = self.target.vector_bytes() as f64 / VectorUnit::here(Isa::Portable).bytes as f64;
         run.iter().any(|&s| match self.kernel.stmts.get(s) {
-            Stmt::For(_) => self.costs.of(s).total * narrower > CALL,
-            // Cranelift would split a transposed square, windows and gathers into lanes.
-            Stmt::Store { value, .. } => {
-                let arena = &self.kernel.arena;
-                transpose::row_of(arena, value).is_some()
-                    || transpose::copied_row(arena, value).is_some()
-                    || window::has_windows(arena, value)
-                    || gather::has_gathers(arena, value)
-            }
-            Stmt::Set { value, .. } | Stmt::Let { value, .. } => window::has_windows(&self.kernel.arena, value),
-            Stmt::If { .. } | Stmt::Check { .. } | Stmt::While { .. } => false,
-        })
+                Stmt::For(_) => self.costs.of(s).total * narrower > CALL,
+                // Cranelift would split a transposed square, windows and gathers into lanes.
+                Stmt::Store { value, .. } => {
+                    let arena = &self.kernel.arena;
+                    transpose::row_of(arena, value).is_some()
+                        || transpose::copied_row(arena, value).is_some()
+                        || window::has_windows(arena, value)
+                        || gather::has_gathers(arena, value)
+                }
+                Stmt::Set { value, .. } | Stmt::Let { value, .. } => window::has_windows(&self.kernel.arena, value),
+                Stmt::If { .. } | Stmt::Check { .. } | Stmt::While { .. } => false,
+            })
     }
 
     /// Whether no register and no name crosses the boundary of the run.

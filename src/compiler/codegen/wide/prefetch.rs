@@ -234,7 +234,8 @@ impl Nest<'_> {
         for (first, bytes, end) in read {
             let stream = &self.code.streams[first.stream.0 as usize];
             let lines = bytes / LINE;
-            if bytes % LINE != 0 || bytes == 0 {
+            // Where a pointer that is looked up goes next is not known yet.
+            if bytes % LINE != 0 || bytes == 0 || stream.lookup.is_some() {
                 continue;
             }
             if self.is_scattered(stream, end - i64::from(first.disp), inner) {
@@ -314,7 +315,7 @@ impl Nest<'_> {
                 Around::Outer(i) => terms.push((i, n * each * LINE)),
             }
         }
-        vec![Fetch::Spread { stream: Stream { slot: stream.slot, steps }, terms, disp: at, lines: each }]
+        vec![Fetch::Spread { stream: Stream::of_argument(stream.slot, steps), terms, disp: at, lines: each }]
     }
 
     /// The loops around a place, from an innermost one on, those around the region last.
@@ -378,7 +379,7 @@ impl Nest<'_> {
         }
         let disp = i32::try_from(i64::from(disp).checked_add(next)?).ok()?;
         Some(Fetch::Spread {
-            stream: Stream { slot: stream.slot, steps },
+            stream: Stream::of_argument(stream.slot, steps),
             terms,
             disp,
             lines: (each + LINE - 1) / LINE,

@@ -6,6 +6,7 @@
 mod bytes;
 mod lanes;
 mod layout;
+mod lookups;
 mod padded;
 mod picked;
 mod rows;
@@ -59,11 +60,13 @@ pub enum Kind {
     Scattered,
     /// Bytes and truth values alone.
     Bytes,
+    /// Rows at places that tables or counters decide.
+    Lookup,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 20] = [
+    pub const ALL: [Kind; 21] = [
         Kind::Contraction,
         Kind::Elementwise,
         Kind::Condition,
@@ -84,6 +87,7 @@ impl Kind {
         Kind::Rows,
         Kind::Scattered,
         Kind::Bytes,
+        Kind::Lookup,
     ];
 }
 
@@ -123,6 +127,7 @@ pub fn program(kind: Kind, seed: u64) -> Program {
         Kind::Rows => g.rows(),
         Kind::Scattered => g.scattered(),
         Kind::Bytes => g.bytes(),
+        Kind::Lookup => g.lookups(),
     }
 }
 
