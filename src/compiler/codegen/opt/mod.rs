@@ -9,6 +9,7 @@ mod arg_reduce;
 mod coalesce;
 mod collect_checks;
 mod constant_lanes;
+mod constant_tables;
 mod contract;
 mod delinearize;
 mod divide;
@@ -123,6 +124,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "narrow_indices", run: Plain(narrow_indices::narrow_indices) },
     Pass { name: "unroll", run: Plain(unroll::unroll) },
     Pass { name: "simplify_copies", run: Plain(|k, _| simplify::simplify(k)) },
+    Pass { name: "constant_tables", run: Simplified(constant_tables::constant_tables) },
     // Evaluation: in registers, without recomputation.
     Pass { name: "promote", run: Plain(promote::promote) },
     Pass { name: "unroll_around_registers", run: Plain(unroll::unroll_around_registers) },

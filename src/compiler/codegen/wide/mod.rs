@@ -48,6 +48,7 @@ use crate::loopir::rewrite::{Seen, for_each_expr, for_each_operand};
 use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, LoopKind, Stmt, StmtId, VarId};
 use crate::machine::{Isa, VectorUnit};
 use code::Elem;
+pub(super) use gather::is_gather;
 use hashbrown::{HashMap, HashSet};
 use prefetch::OuterLoop;
 pub(super) use scattered::is_scatterable;
@@ -151,6 +152,9 @@ pub(super) fn plan_for(kernel: &mut Kernel, options: &CodegenOptions, host: Host
 
 /// Minimum estimated nanoseconds of Cranelift's code for which calling a region is faster.
 const CALL: f64 = 20.0;
+
+/// Minimum number of vectors of numbers for which calling a region is faster.
+const FEW_NUMBERS: usize = 4;
 
 struct Planner<'a> {
     kernel: &'a mut Kernel,
@@ -458,7 +462,14 @@ impl Planner<'_> {
     /// Whether the work justifies a call. Outside a region, it would take longer by the ratio of the vector widths.
     fn pays(&self, run: &[StmtId]) -> bool {
         let narrower = self.target.vector_bytes() as f64 / VectorUnit::here(Isa::Portable).bytes as f64;
-        run.iter().any(|&s| match self.kernel.stmts.get(s) {
+        let is_numbers = |&&s: &&StmtId| match self.kernel.stmts.get(s) {
+            Stmt::Store { value, .. } => constants::is_numbers(&self.kernel.arena, value),
+            _ => false,
+        };
+        // Cranelift would make each number of a table by itself.
+        let fills_table = run.iter().filter(is_numbers).count() >= FEW_NUMBERS;
+        fills_table
+            || run.iter().any(|&s| match self.kernel.stmts.get(s) {
                 Stmt::For(_) => self.costs.of(s).total * narrower > CALL,
                 // Cranelift would split a transposed square, windows and gathers into lanes.
                 Stmt::Store { value, .. } => {
