@@ -33,7 +33,8 @@
 //!
 //! *Elements at computed places.* Indices that depend on the counter of a short loop alone are computed while compiling, so that
 //! resized and reflected rows are permutations of registers (`opt/constant_lanes`), or are looked up in tables of constants
-//! (`opt/constant_tables`), which region code follows from row to row (`wide/lookup`). Other indices are lanes of `int32` for hardware gathers
+//! (`opt/constant_tables`), which region code follows from row to row (`wide/lookup`). Places in boxes and grids, which depend on
+//! data, are computed once for all channels (`opt/tabulate_repeated`). Other indices are lanes of `int32` for hardware gathers
 //! (`wide/scattered`, `opt/narrow_indices`), behind checks that are made for a whole loop (`opt/collect_checks`). Cheap sides of
 //! conditions that change from element to element are evaluated both, if what they read exists (`opt/speculate`).
 //!

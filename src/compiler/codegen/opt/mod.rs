@@ -43,6 +43,7 @@ mod stagger;
 mod strip_mine;
 mod sums_of_halves;
 mod tabulate;
+mod tabulate_repeated;
 mod ties;
 mod transform;
 mod transpose;
@@ -115,6 +116,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "speculate", run: Simplified(speculate::speculate) },
     Pass { name: "share_out", run: Simplified(|k, _| share_out::share_out(k)) },
     Pass { name: "tabulate", run: Simplified(tabulate::tabulate) },
+    Pass { name: "tabulate_repeated", run: Simplified(tabulate_repeated::tabulate_repeated) },
     Pass { name: "reciprocal", run: Plain(reciprocal::reciprocal) },
     Pass { name: "divide", run: Plain(divide::divide) },
     Pass { name: "coalesce", run: Simplified(coalesce::coalesce) },

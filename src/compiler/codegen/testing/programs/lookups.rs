@@ -63,7 +63,8 @@ impl Generator {
         let product = |of: &str, by: &str| format!("B[i * 2 + {of}] * cast(float32, cast(int32, {by}))");
         let by = self.pick(&["w", "k", "w + k"]);
         let at = product("0", by);
-        let place = format!("max(min(cast(int64, cast(int32, floor(abs({at})))) + {}, {}), 0)", self.pick(&[0, 1]), rows - 1);
+        let place =
+            format!("max(min(cast(int64, cast(int32, floor(abs({at})))) + {}, {}), 0)", self.pick(&[0, 1]), rows - 1);
         let other = product("1", inner);
         let element = format!("X[c * {rows} + {place}]");
         let weight = format!("({other} - floor({other}))");
