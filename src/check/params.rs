@@ -4,21 +4,21 @@ use crate::database::{Failure, FailureKind};
 use crate::ir::expr::{Expr, ExprId};
 use crate::ir::stmt::{Stmt, StmtId};
 use crate::ir::visit::{Visitor, walk_expr, walk_stmt};
-use crate::ir::{BufferId, Func};
+use crate::ir::{BinOp, BufferId, Func};
 use crate::loopir::{Kernel, Storage};
 use crate::measure::ParamSpec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The arrays that a function takes, in order. Shapes come from the function, accesses from its kernel. Integers that
-/// index other buffers get a limit.
+/// index other buffers get a limit, and those that divide others are marked.
 ///
 /// # Errors
 /// A parameter is a scalar, or its extents are not known.
 pub(crate) fn specs(func: &Func, kernel: &Kernel) -> Result<Vec<ParamSpec>, String> {
     let callable = func.callable();
     let func = &*callable.with_param_layouts();
-    let mut limits = Limits::default();
-    limits.visit_stmt(func, func.root.stmt());
+    let mut uses = Uses::default();
+    uses.visit_stmt(func, func.root.stmt());
     let mut specs = Vec::new();
     for (param, used) in func.params.iter().zip(kernel.params()) {
         let Some(id) = param.buffer else {
@@ -40,7 +40,8 @@ pub(crate) fn specs(func: &Func, kernel: &Kernel) -> Result<Vec<ParamSpec>, Stri
             spec = spec.placed(layout);
         }
         if buffer.dtype.is_integer() {
-            spec.below = limits.0.get(&id).copied();
+            spec.below = uses.limits.get(&id).copied();
+            spec.is_divisor = uses.divisors.contains(&id);
         }
         specs.push(spec);
     }
@@ -53,9 +54,9 @@ pub(crate) fn specs(func: &Func, kernel: &Kernel) -> Result<Vec<ParamSpec>, Stri
 /// For each parameter of a function, the extent that its values index; `None` for one whose values are no indices.
 pub(crate) fn index_limits(func: &Func) -> Vec<Option<i64>> {
     let func = &*func.callable();
-    let mut limits = Limits::default();
-    limits.visit_stmt(func, func.root.stmt());
-    func.params.iter().map(|p| limits.0.get(&p.buffer?).copied()).collect()
+    let mut uses = Uses::default();
+    uses.visit_stmt(func, func.root.stmt());
+    func.params.iter().map(|p| uses.limits.get(&p.buffer?).copied()).collect()
 }
 
 /// Checks that a scheduled version takes its parameters in the layout as written: arguments are made once for a task, in
@@ -71,11 +72,16 @@ pub(crate) fn passed_as_written(written: &Func, scheduled: &Func) -> Result<(), 
     Err(Failure { kind: FailureKind::Compile, stage: "parameters".to_owned(), primitive: None, message })
 }
 
-/// The buffers whose elements are indices, with the least extent that they index.
+/// What elements of buffers are used for.
 #[derive(Default)]
-struct Limits(BTreeMap<BufferId, i64>);
+struct Uses {
+    /// Buffers of indices, with the least extent that they index.
+    limits: BTreeMap<BufferId, i64>,
+    /// Buffers of integers by which others are divided.
+    divisors: BTreeSet<BufferId>,
+}
 
-impl Limits {
+impl Uses {
     fn index_into(&mut self, func: &Func, buffer: BufferId, indices: &[ExprId]) {
         let shape = func.arena.list(func.arena.buffer(buffer).shape);
         for (&index, &extent) in indices.iter().zip(shape) {
@@ -87,14 +93,14 @@ impl Limits {
 
     fn limit(&mut self, func: &Func, index: ExprId, extent: i64) {
         if let Expr::Load(buffer, _) = func.arena.expr(index) {
-            let limit = self.0.entry(buffer).or_insert(extent);
+            let limit = self.limits.entry(buffer).or_insert(extent);
             *limit = extent.min(*limit);
         }
         func.arena.for_each_child(index, |c| self.limit(func, c, extent));
     }
 }
 
-impl Visitor for Limits {
+impl Visitor for Uses {
     fn visit_stmt(&mut self, func: &Func, s: StmtId) {
         if let Stmt::Store { buffer, indices, .. } = func.get(s) {
             self.index_into(func, *buffer, func.arena.list(*indices));
@@ -105,6 +111,16 @@ impl Visitor for Limits {
     fn visit_expr(&mut self, func: &Func, e: ExprId) {
         if let Expr::Load(buffer, indices) = func.arena.expr(e) {
             self.index_into(func, buffer, func.arena.list(indices));
+        }
+        if let Expr::Binary(BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod, _, mut divisor) =
+            func.arena.expr(e)
+        {
+            while let Expr::Cast(a) = func.arena.expr(divisor) {
+                divisor = a;
+            }
+            if let Expr::Load(buffer, _) = func.arena.expr(divisor) {
+                self.divisors.insert(buffer);
+            }
         }
         walk_expr(self, func, e);
     }

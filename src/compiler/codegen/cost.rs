@@ -1,6 +1,7 @@
 //! A rough estimate of run times, to decide where to poll the stop flag and how many iterations of a parallel loop a
 //! worker should take at once. A factor of a few is accurate enough.
 
+use super::wide::is_gather;
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, Intrinsic};
 use crate::loopir::rewrite::{for_each_operand, for_each_value};
@@ -25,6 +26,7 @@ const UNKNOWN_EXTENT: f64 = 1e6;
 pub(super) struct Costs {
     /// Bytes of a vector register.
     register: f64,
+    has_regions: bool,
     loops: HashMap<StmtId, LoopCost, FxBuild>,
     /// The loops in text order.
     order: Vec<StmtId>,
@@ -62,7 +64,9 @@ impl Costs {
     }
 
     fn empty(isa: Isa) -> Costs {
-        Costs { register: VectorUnit::here(isa).bytes as f64, loops: HashMap::default(), order: Vec::new() }
+        let vectors = VectorUnit::here(isa);
+        let (register, has_regions) = (vectors.bytes as f64, vectors.has_regions());
+        Costs { register, has_regions, loops: HashMap::default(), order: Vec::new() }
     }
 
     /// Estimated nanoseconds of all iterations of a loop.
@@ -176,6 +180,8 @@ impl Costs {
             Expr::Dot4(..) => 0.15 * registers,
             Expr::Load(_, index) if arena.lanes(index) > 1 => 0.4 * lanes,
             Expr::Load(..) => 0.15 * registers,
+            // Region code assembles elements that are near to each other from few registers.
+            Expr::Pack(_) if self.has_regions && is_gather(arena, e) => 0.4 * registers,
             Expr::Pack(_) => 0.4 * lanes,
             Expr::Extract(..) => 0.4,
             Expr::Reduce(_, a) => 4.0 + 0.2 * self.registers(kernel, a),

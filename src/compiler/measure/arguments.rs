@@ -33,12 +33,22 @@ pub struct ParamSpec {
     pub access: Access,
     /// For integers used as indices: all values are at least 0 and below this bound.
     pub below: Option<i64>,
+    /// Whether it has integers that others are divided by: none is 0.
+    pub is_divisor: bool,
 }
 
 impl ParamSpec {
     /// A parameter without a bound on its values.
     pub fn new(name: &str, dtype: DType, shape: &[i64], access: Access) -> ParamSpec {
-        ParamSpec { name: name.into(), dtype, shape: shape.to_vec(), layout: None, access, below: None }
+        ParamSpec {
+            name: name.into(),
+            dtype,
+            shape: shape.to_vec(),
+            layout: None,
+            access,
+            below: None,
+            is_divisor: false,
+        }
     }
 
     /// The parameter with a layout. The gaps between elements must be preserved, so a parameter that is only written

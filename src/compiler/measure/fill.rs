@@ -12,13 +12,17 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 const INT_RANGE: i64 = 10;
 
 /// Fills a parameter's bytes with random values: floats in [-1, 1), integers in -10..=10 (unsigned: 0..=10) or below
-/// the parameter's bound. The values depend only on the seed, the parameter's number and its type. Once `stop` is
+/// the parameter's bound, divisors without 0. The values depend only on the seed, the parameter's number and its type. Once `stop` is
 /// raised, the rest stays unchanged.
 pub(super) fn fill(spec: &ParamSpec, number: usize, seed: u64, bytes: &mut [u8], stop: &StopFlag) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     // One stream per parameter, so that the size of one does not change the contents of another.
     rng.set_stream(number as u64 + 1);
     let (low, n) = integer_range(spec);
+    let integer = |rng: &mut ChaCha8Rng| match low + below(rng, n) {
+        0 if spec.is_divisor => low + i64::from(n) - 1,
+        value => value,
+    };
     match spec.dtype {
         DType::Float32 => each(bytes, stop, |b: &mut [u8; 4]| {
             // 24 bits: every value is a multiple of 2^-23, and none is subnormal.
@@ -37,16 +41,16 @@ pub(super) fn fill(spec: &ParamSpec, number: usize, seed: u64, bytes: &mut [u8],
             *b = [t.encode(f64::from(rng.next_u32() >> 24) / 128.0 - 1.0)];
         }),
         DType::Int8 | DType::UInt8 | DType::Bool | DType::Narrow(_) => each(bytes, stop, |b: &mut [u8; 1]| {
-            *b = [(low + below(&mut rng, n)) as u8];
+            *b = [integer(&mut rng) as u8];
         }),
         DType::Int16 | DType::UInt16 => each(bytes, stop, |b: &mut [u8; 2]| {
-            *b = ((low + below(&mut rng, n)) as u16).to_le_bytes();
+            *b = (integer(&mut rng) as u16).to_le_bytes();
         }),
         DType::Int32 | DType::UInt32 => each(bytes, stop, |b: &mut [u8; 4]| {
-            *b = ((low + below(&mut rng, n)) as u32).to_le_bytes();
+            *b = (integer(&mut rng) as u32).to_le_bytes();
         }),
         DType::Int64 | DType::UInt64 | DType::Handle | DType::Str => each(bytes, stop, |b: &mut [u8; 8]| {
-            *b = (low + below(&mut rng, n)).to_le_bytes();
+            *b = integer(&mut rng).to_le_bytes();
         }),
     }
 }
@@ -115,6 +119,18 @@ mod tests {
         let v = values(DType::Int64, Some(7), 0, 1);
         assert!(v.iter().all(|x| (0.0..7.0).contains(x)) && v.contains(&6.0) && v.contains(&0.0));
         assert!(values(DType::Int32, Some(1), 0, 1).iter().all(|&x| x == 0.0));
+    }
+
+    #[test]
+    fn divisors_are_not_zero() {
+        for dtype in [DType::Int8, DType::UInt8, DType::Int32, DType::UInt32, DType::Int64] {
+            let n = 5000;
+            let spec = ParamSpec { is_divisor: true, ..ParamSpec::new("A", dtype, &[n], Access::In) };
+            let mut bytes = vec![0; n as usize * dtype.bytes()];
+            fill(&spec, 0, 1, &mut bytes, &StopFlag::new());
+            let tensor = TensorRef { dtype, shape: &[n], data: &bytes };
+            assert!((0..n as usize).all(|i| tensor.get(i).as_f64() != 0.0), "{dtype}");
+        }
     }
 
     #[test]

@@ -68,9 +68,17 @@ pub(super) fn at(arena: &mut Arena, e: ExprId, var: VarId, value: i64) -> ExprId
 
 /// The value of a node whose operands are constants.
 fn folded(arena: &mut Arena, e: ExprId) -> Option<ExprId> {
+    let dtype = arena.dtype(e);
+    Some(match value_of(arena, e, |a| arena.as_const(a))? {
+        Const::Int(v) => arena.int(v, dtype),
+        Const::Float(v) => arena.float(v, dtype),
+    })
+}
+
+/// The value of an operation on scalars, given those of its operands. `None` if that is not all it depends on.
+pub(super) fn value_of(arena: &Arena, e: ExprId, known: impl Fn(ExprId) -> Option<Const>) -> Option<Const> {
     let Ty { dtype, lanes: 1 } = arena.ty(e) else { return None };
-    let known = |a| arena.as_const(a);
-    let value = match arena.expr(e) {
+    Some(match arena.expr(e) {
         Expr::Binary(op, a, b) => scalar::binary(op, dtype, known(a)?, known(b)?, &Exact).ok()?,
         Expr::Compare(op, a, b) => Const::Int(scalar::compare(op, arena.dtype(a), known(a)?, known(b)?).ok()?.into()),
         Expr::Not(a) => scalar::not(known(a)?).ok()?,
@@ -81,10 +89,6 @@ fn folded(arena: &mut Arena, e: ExprId) -> Option<ExprId> {
             scalar::call(f, arena.dtype(list[0]), &args?, &Exact).ok()?
         }
         _ => return None,
-    };
-    Some(match value {
-        Const::Int(v) => arena.int(v, dtype),
-        Const::Float(v) => arena.float(v, dtype),
     })
 }
 

@@ -9,6 +9,7 @@ mod arg_reduce;
 mod coalesce;
 mod collect_checks;
 mod constant_lanes;
+mod constant_tables;
 mod contract;
 mod delinearize;
 mod divide;
@@ -42,6 +43,7 @@ mod stagger;
 mod strip_mine;
 mod sums_of_halves;
 mod tabulate;
+mod tabulate_repeated;
 mod ties;
 mod transform;
 mod transpose;
@@ -114,6 +116,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "speculate", run: Simplified(speculate::speculate) },
     Pass { name: "share_out", run: Simplified(|k, _| share_out::share_out(k)) },
     Pass { name: "tabulate", run: Simplified(tabulate::tabulate) },
+    Pass { name: "tabulate_repeated", run: Simplified(tabulate_repeated::tabulate_repeated) },
     Pass { name: "reciprocal", run: Plain(reciprocal::reciprocal) },
     Pass { name: "divide", run: Plain(divide::divide) },
     Pass { name: "coalesce", run: Simplified(coalesce::coalesce) },
@@ -123,6 +126,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "narrow_indices", run: Plain(narrow_indices::narrow_indices) },
     Pass { name: "unroll", run: Plain(unroll::unroll) },
     Pass { name: "simplify_copies", run: Plain(|k, _| simplify::simplify(k)) },
+    Pass { name: "constant_tables", run: Simplified(constant_tables::constant_tables) },
     // Evaluation: in registers, without recomputation.
     Pass { name: "promote", run: Plain(promote::promote) },
     Pass { name: "unroll_around_registers", run: Plain(unroll::unroll_around_registers) },

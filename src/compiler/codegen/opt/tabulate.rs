@@ -114,13 +114,32 @@ impl Tables {
             return;
         }
         let Some(loops) = table_loops(kernel, divisor, around) else { return };
-        let len: i64 = loops.iter().map(|l| l.1).product();
-        let (ty, mut left) = (kernel.arena.ty(divisor), len);
-        let table = kernel.add_scratch("reciprocals", ty.dtype, len, Placement::Shared);
+        let one = kernel.arena.constant(1, kernel.arena.ty(divisor));
+        let inverse = kernel.arena.binary(BinOp::Div, one, divisor);
+        let table = Table::of(kernel, "reciprocals", inverse, &loops);
+        self.made.push(table.fill);
+        self.known.push((divisor, table.buffer, table.index));
+    }
+}
+
+/// The values of an expression in all iterations of some loops.
+pub(super) struct Table {
+    pub buffer: BufferId,
+    /// The element of the current iterations.
+    pub index: ExprId,
+    /// The loops that compute the values.
+    pub fill: StmtId,
+}
+
+impl Table {
+    /// The table of an expression that depends on nothing but the variables of loops, given with their extents.
+    pub(super) fn of(kernel: &mut Kernel, name: &str, value: ExprId, loops: &[(VarId, i64)]) -> Table {
+        let mut left: i64 = loops.iter().map(|l| l.1).product();
+        let buffer = kernel.add_scratch(name, kernel.arena.dtype(value), left, Placement::Shared);
         let (mut index, mut own) = (Affine::default(), Affine::default());
         let mut substitution = Substitution::default();
         let mut vars = Vec::new();
-        for &(old, n) in &loops {
+        for &(old, n) in loops {
             left /= n;
             let (var, e) = kernel.arena.new_index(kernel.arena.var(old).name);
             substitution.set(old, e);
@@ -129,19 +148,15 @@ impl Tables {
             index.add_term(old, left);
             vars.push((var, n));
         }
-        let one = kernel.arena.constant(1, ty);
-        let divided = substitution.expr(&mut kernel.arena, divisor);
-        let value = kernel.arena.binary(BinOp::Div, one, divided);
+        let value = substitution.expr(&mut kernel.arena, value);
         let own = own.to_expr(&mut kernel.arena);
-        let mut s = kernel.store(table, own, value);
+        let mut fill = kernel.store(buffer, own, value);
         for (var, n) in vars.into_iter().rev() {
-            let (extent, body) = (kernel.arena.index(n), kernel.stmts.body(&[s]));
+            let (extent, body) = (kernel.arena.index(n), kernel.stmts.body(&[fill]));
             let (kind, iterations) = (LoopKind::Serial, Iterations::Independent);
-            s = kernel.stmts.push(Stmt::For(For { var, extent, kind, iterations, hints: Hints::default(), body }));
+            fill = kernel.stmts.push(Stmt::For(For { var, extent, kind, iterations, hints: Hints::default(), body }));
         }
-        self.made.push(s);
-        let index = index.to_expr(&mut kernel.arena);
-        self.known.push((divisor, table, index));
+        Table { buffer, index: index.to_expr(&mut kernel.arena), fill }
     }
 }
 

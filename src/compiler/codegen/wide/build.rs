@@ -28,6 +28,7 @@ pub(super) fn build(
 ) -> Option<(Code, Vec<RegionArg>)> {
     let mut builder = Builder {
         exact: exact_locals(kernel, stmts),
+        written: written(kernel, stmts),
         kernel,
         vector_bytes,
         features,
@@ -36,9 +37,11 @@ pub(super) fn build(
         arg_table: HashMap::default(),
         stream_table: HashMap::default(),
         loops: SmallVec::new(),
+        starts: SmallVec::from_slice(&[0]),
         extents: Vec::new(),
         locals: HashMap::default(),
         vars: HashMap::default(),
+        named: HashMap::default(),
         counters: HashMap::default(),
         constants: Constants::default(),
         spans: Vec::new(),
@@ -80,13 +83,20 @@ pub(super) struct Builder<'a> {
     /// Argument slots, by buffer and index of an address, or by value.
     arg_table: HashMap<(Option<BufferId>, ExprId), u32, FxBuild>,
     stream_table: HashMap<Stream, StreamId, FxBuild>,
-    loops: SmallVec<[(VarId, LoopId); 4]>,
+    /// The running loops, outermost first.
+    pub loops: SmallVec<[(VarId, LoopId); 4]>,
+    /// The position in the code where the region, and iterations of each running loop begin.
+    pub starts: SmallVec<[usize; 4]>,
+    /// The buffers that the region writes.
+    pub written: HashSet<BufferId, FxBuild>,
     /// Number of iterations of each loop.
     extents: Vec<i64>,
     locals: HashMap<LocalId, Pieces, FxBuild>,
     /// Those of bfloat16 that need no rounding.
     pub exact: HashSet<LocalId, FxBuild>,
     vars: HashMap<VarId, Pieces, FxBuild>,
+    /// The values of names of integers, which may be parts of addresses.
+    pub named: HashMap<VarId, ExprId, FxBuild>,
     /// The counters of loops whose values are computed with, as 32 bits in all lanes.
     pub counters: HashMap<VarId, VReg, FxBuild>,
     pub constants: Constants,
@@ -100,6 +110,13 @@ pub(super) struct Builder<'a> {
     reads: ReadsOf,
     /// Number of uses of each load in the statements of the current body.
     uses: HashMap<ExprId, u32, FxBuild>,
+}
+
+/// The buffers that statements write.
+fn written(kernel: &Kernel, stmts: &[StmtId]) -> HashSet<BufferId, FxBuild> {
+    let mut written = HashSet::default();
+    stmts.iter().for_each(|&s| super::note_stores(kernel, s, &mut written));
+    written
 }
 
 /// The division of a type into registers.
@@ -229,6 +246,7 @@ impl Builder<'_> {
                 let counter = self.start_counter(&l);
                 self.push(Inst::Begin { l: id, extent });
                 self.loops.push((l.var, id));
+                self.starts.push(self.code.insts.len());
                 let scope = self.order.len();
                 let list: SmallVec<[StmtId; 16]> = self.kernel.stmts.list(l.body).into();
                 self.list(&list)?;
@@ -236,6 +254,7 @@ impl Builder<'_> {
                     self.memo.remove(&e);
                 }
                 self.loops.pop();
+                self.starts.pop();
                 if let Some(counter) = counter {
                     self.step_counter(counter)?;
                 }
@@ -282,6 +301,9 @@ impl Builder<'_> {
                 let pieces = self.expr(value)?;
                 let pieces = pieces.into_iter().map(|v| self.own_copy(v)).collect();
                 self.vars.insert(var, pieces);
+                if self.kernel.arena.dtype(value).is_int() {
+                    self.named.insert(var, value);
+                }
                 Some(())
             }
             Stmt::Set { local, value } => self.set(local, value),
@@ -495,6 +517,7 @@ impl Builder<'_> {
         let sum = Affine::of(&self.kernel.arena, index);
         let mut outer = Affine::default();
         let mut steps: SmallVec<[(LoopId, i64); 4]> = SmallVec::new();
+        let mut elements: SmallVec<[(ExprId, i64); 2]> = SmallVec::new();
         for &(atom, c) in &sum.terms {
             let own = self.kernel.arena.as_var(atom).and_then(|v| self.loops.iter().find(|l| l.0 == v));
             match own {
@@ -506,16 +529,20 @@ impl Builder<'_> {
                     if mentions_var(&self.kernel.arena, atom, &mut { inside })
                         || self.reads.get(&self.kernel.arena, atom) != Reads::Nothing
                     {
-                        return None;
+                        elements.push((atom, c.checked_mul(bytes)?));
+                    } else {
+                        outer.add_term(atom, c);
                     }
-                    outer.add_term(atom, c);
                 }
             }
         }
         steps.sort_unstable();
         let origin = outer.to_expr(&mut self.kernel.arena);
         let slot = self.slot((Some(buffer), origin), RegionArg::Address { buffer, index: origin });
-        let stream = self.stream(Stream { slot, steps })?;
+        let stream = match &elements[..] {
+            [] => self.stream(Stream::of_argument(slot, steps))?,
+            elements => self.looked_up(slot, &steps, elements)?,
+        };
         Some(Mem { stream, disp: i32::try_from(sum.constant.checked_mul(bytes)?).ok()? })
     }
 

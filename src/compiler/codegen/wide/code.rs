@@ -506,6 +506,10 @@ pub(super) enum Inst {
         stream: StreamId,
         plus: i32,
     },
+    /// Sets the pointer of a stream that follows from an element of memory ([`Stream::lookup`]).
+    Point {
+        stream: StreamId,
+    },
     /// The stream's counter plus a constant, in every 32-bit lane; the sum must fit.
     Counted {
         dst: VReg,
@@ -589,6 +593,7 @@ impl Inst {
             | Inst::Table { .. }
             | Inst::Sign { .. }
             | Inst::Counted { .. }
+            | Inst::Point { .. }
             | Inst::Prefetch { .. }
             | Inst::Arg { .. } => SmallVec::new(),
             Inst::LoadNarrow { mask, .. } => mask.into_iter().collect(),
@@ -631,6 +636,7 @@ impl Inst {
             | Inst::StoreMasked { .. }
             | Inst::StoreNarrow { .. }
             | Inst::StoreLow { .. }
+            | Inst::Point { .. }
             | Inst::Prefetch { .. } => None,
             Inst::Load { dst, .. }
             | Inst::LoadNarrow { dst, .. }
@@ -706,6 +712,7 @@ impl Inst {
             | Inst::Table { .. }
             | Inst::Sign { .. }
             | Inst::Counted { .. }
+            | Inst::Point { .. }
             | Inst::Prefetch { .. }
             | Inst::Arg { .. } => {}
             Inst::LoadNarrow { mask, .. } => mask.iter_mut().for_each(replace),
@@ -752,13 +759,31 @@ impl Inst {
 /// A pointer or counter in a general register, with its steps.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Stream {
-    /// The argument with its initial value.
+    /// The argument with its initial value; of a pointer that is looked up, the one from which that follows.
     pub slot: u32,
+    /// How the initial value follows from an element of memory, instead of being an argument.
+    pub lookup: Option<Lookup>,
     /// Bytes that an iteration of each loop adds; loops without a step are left out.
     pub steps: SmallVec<[(LoopId, i64); 4]>,
 }
 
+/// A pointer that is another one plus so many bytes for each unit of an `int32` in memory. It is set where iterations of a loop begin.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Lookup {
+    pub from: StreamId,
+    pub element: Mem,
+    /// Bytes of a unit.
+    pub unit: i32,
+    /// The innermost loop on which the pointer depends; `None` if it is the same in the whole region.
+    pub within: Option<LoopId>,
+}
+
 impl Stream {
+    /// The pointer or counter that begins as the argument says.
+    pub(super) fn of_argument(slot: u32, steps: SmallVec<[(LoopId, i64); 4]>) -> Stream {
+        Stream { slot, lookup: None, steps }
+    }
+
     /// The buffer of the pointer, given the arguments of the region; `None` for a counter.
     pub(super) fn buffer(&self, args: &[RegionArg]) -> Option<BufferId> {
         match args[self.slot as usize] {

@@ -42,7 +42,7 @@ pub(super) struct Span {
 }
 
 /// Whether the expression is a vector that can be assembled.
-pub(super) fn is_gather(arena: &Arena, e: ExprId) -> bool {
+pub(in crate::codegen) fn is_gather(arena: &Arena, e: ExprId) -> bool {
     offsets(arena, e).is_some_and(|(_, _, offsets)| is_dense(&offsets))
 }
 

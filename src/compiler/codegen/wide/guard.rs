@@ -159,7 +159,7 @@ impl Builder<'_> {
             }
         }
         let slot = self.slot((None, origin), RegionArg::Value(origin));
-        let stream = self.stream(Stream { slot, steps })?;
+        let stream = self.stream(Stream::of_argument(slot, steps))?;
         Some((stream, i32::try_from(sum.constant).ok()?))
     }
 

@@ -1,14 +1,15 @@
 //! The wide-vector back end: compiles inner nests of a kernel as separate functions, with vectors wider than
 //! Cranelift's.
 //!
-//! A *region* is a run of statements that work on vectors or count constant loops, at affine addresses, and access only
-//! memory and registers of their own: it has no branch, no check, no parallel loop, and no loop that polls the stop
-//! flag. [`plan`] picks regions, as large as possible, and compiles each: [`build`] makes vector code over virtual
-//! registers (with [`lanes`] for conditions and functions, [`guard`] and [`window`] for padding, [`transpose`],
-//! [`gather`] and [`shuffle`] for shuffles, [`scattered`] for elements at any indices, [`index`] for indices as
-//! values, [`long`] for 64-bit integers, [`reduce`] for lanes that become one), [`prefetch`] adds prefetches, [`assign`] allocates machine registers, and the target
-//! ([`target::VectorTarget`]; [`x86`]) encodes the code. Cranelift's code calls regions with a pointer to their
-//! arguments. A run that some step refuses is divided; single statements that cannot be regions are compiled by
+//! A *region* is a run of statements that work on vectors or count constant loops, at affine addresses or at rows
+//! whose numbers it reads, and access only memory and registers of their own: it has no branch, no check, no parallel
+//! loop, and no loop that polls the stop flag. [`plan`] picks regions, as large as possible, and compiles each:
+//! [`build`] makes vector code over virtual registers (with [`lanes`] for conditions and functions, [`guard`] and
+//! [`window`] for padding, [`transpose`], [`gather`] and [`shuffle`] for shuffles, [`scattered`] for elements at any
+//! indices, [`lookup`] for rows at any indices, [`index`] for indices as values, [`long`] for 64-bit integers,
+//! [`reduce`] for lanes that become one), [`prefetch`] adds prefetches, [`assign`] allocates machine registers, and
+//! the target ([`target::VectorTarget`]; [`x86`]) encodes the code. Cranelift's code calls regions with a pointer to
+//! their arguments. A run that some step refuses is divided; single statements that cannot be regions are compiled by
 //! Cranelift.
 //!
 //! Regions are leaf functions without addresses, and without data except for constants behind their code.
@@ -27,6 +28,7 @@ mod guard;
 mod index;
 mod lanes;
 mod long;
+mod lookup;
 mod narrow;
 mod prefetch;
 mod reduce;
@@ -47,6 +49,7 @@ use crate::loopir::rewrite::{Seen, for_each_expr, for_each_operand};
 use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, LoopKind, Stmt, StmtId, VarId};
 use crate::machine::{Isa, VectorUnit};
 use code::Elem;
+pub(super) use gather::is_gather;
 use hashbrown::{HashMap, HashSet};
 use prefetch::OuterLoop;
 pub(super) use scattered::is_scatterable;
@@ -150,6 +153,9 @@ pub(super) fn plan_for(kernel: &mut Kernel, options: &CodegenOptions, host: Host
 
 /// Minimum estimated nanoseconds of Cranelift's code for which calling a region is faster.
 const CALL: f64 = 20.0;
+
+/// Minimum number of vectors of numbers for which calling a region is faster.
+const FEW_NUMBERS: usize = 4;
 
 struct Planner<'a> {
     kernel: &'a mut Kernel,
@@ -457,19 +463,26 @@ impl Planner<'_> {
     /// Whether the work justifies a call. Outside a region, it would take longer by the ratio of the vector widths.
     fn pays(&self, run: &[StmtId]) -> bool {
         let narrower = self.target.vector_bytes() as f64 / VectorUnit::here(Isa::Portable).bytes as f64;
-        run.iter().any(|&s| match self.kernel.stmts.get(s) {
-            Stmt::For(_) => self.costs.of(s).total * narrower > CALL,
-            // Cranelift would split a transposed square, windows and gathers into lanes.
-            Stmt::Store { value, .. } => {
-                let arena = &self.kernel.arena;
-                transpose::row_of(arena, value).is_some()
-                    || transpose::copied_row(arena, value).is_some()
-                    || window::has_windows(arena, value)
-                    || gather::has_gathers(arena, value)
-            }
-            Stmt::Set { value, .. } | Stmt::Let { value, .. } => window::has_windows(&self.kernel.arena, value),
-            Stmt::If { .. } | Stmt::Check { .. } | Stmt::While { .. } => false,
-        })
+        let is_numbers = |&&s: &&StmtId| match self.kernel.stmts.get(s) {
+            Stmt::Store { value, .. } => constants::is_numbers(&self.kernel.arena, value),
+            _ => false,
+        };
+        // Cranelift would make each number of a table by itself.
+        let fills_table = run.iter().filter(is_numbers).count() >= FEW_NUMBERS;
+        fills_table
+            || run.iter().any(|&s| match self.kernel.stmts.get(s) {
+                Stmt::For(_) => self.costs.of(s).total * narrower > CALL,
+                // Cranelift would split a transposed square, windows and gathers into lanes.
+                Stmt::Store { value, .. } => {
+                    let arena = &self.kernel.arena;
+                    transpose::row_of(arena, value).is_some()
+                        || transpose::copied_row(arena, value).is_some()
+                        || window::has_windows(arena, value)
+                        || gather::has_gathers(arena, value)
+                }
+                Stmt::Set { value, .. } | Stmt::Let { value, .. } => window::has_windows(&self.kernel.arena, value),
+                Stmt::If { .. } | Stmt::Check { .. } | Stmt::While { .. } => false,
+            })
     }
 
     /// Whether no register and no name crosses the boundary of the run.

@@ -260,7 +260,8 @@ impl Nest<'_> {
         for (first, bytes, end) in read {
             let stream = &self.code.streams[first.stream.0 as usize];
             let lines = bytes / LINE;
-            if bytes % LINE != 0 || bytes == 0 {
+            // Where a pointer that is looked up goes next is not known yet.
+            if bytes % LINE != 0 || bytes == 0 || stream.lookup.is_some() {
                 continue;
             }
             if self.is_scattered(stream, end - i64::from(first.disp), inner) {
@@ -305,7 +306,8 @@ impl Nest<'_> {
             let stream = &self.code.streams[first.stream.0 as usize];
             let bytes = end - i64::from(first.disp);
             let lines = (bytes + LINE - 1) / LINE;
-            let is_stream = self.step(stream, inner) == bytes && self.run(stream, inner, 0).1 > NEAR;
+            let is_stream =
+                stream.lookup.is_none() && self.step(stream, inner) == bytes && self.run(stream, inner, 0).1 > NEAR;
             if is_stream && lines * ROW_WORK <= body.len() as i64 {
                 let line = |i: i64| Mem { disp: first.disp + (SINGLE_AHEAD + i * LINE) as i32, ..first };
                 fetches.extend((0..lines).map(|i| Fetch::Own(line(i))));
@@ -323,7 +325,9 @@ impl Nest<'_> {
         let body = &self.code.insts[l.begin + 1..l.end];
         let used: SmallVec<[StreamId; 8]> = body.iter().filter_map(read_by).map(|(mem, _)| mem.stream).collect();
         let mut places: SmallVec<[Mem; 8]> = SmallVec::new();
-        for (mem, bytes) in after.filter_map(read_by).filter(|(mem, _)| !used.contains(&mem.stream)) {
+        // A pointer that is looked up may not be set yet.
+        let is_known = |mem: &Mem| self.code.streams[mem.stream.0 as usize].lookup.is_none();
+        for (mem, bytes) in after.filter_map(read_by).filter(|(mem, _)| !used.contains(&mem.stream) && is_known(mem)) {
             // Rows begin anywhere in a line.
             let last = Mem { disp: mem.disp + (bytes - 1) as i32, ..mem };
             for place in [mem, last] {
@@ -410,7 +414,7 @@ impl Nest<'_> {
         };
         let lines = (each + LINE - 1) / LINE;
         steps.iter().all(fits).then(|| Fetch::Spread {
-            stream: Stream { slot: stream.slot, steps },
+            stream: Stream::of_argument(stream.slot, steps),
             terms,
             disp,
             lines,

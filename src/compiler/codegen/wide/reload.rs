@@ -476,7 +476,7 @@ mod tests {
                 let dst = code.fresh(Class::Vector);
                 code.prologue.push(Inst::Arg { dst, slot: 0, elem: Elem::F32 });
             }
-            code.streams = (0..3).map(|slot| Stream { slot, steps: SmallVec::new() }).collect();
+            code.streams = (0..3).map(|slot| Stream::of_argument(slot, SmallVec::new())).collect();
             let mut writer = Writer { rng: rng(seed), code, known: Vec::new(), extents: Vec::new() };
             writer.body(0);
             let before = writer.code;
@@ -508,7 +508,7 @@ mod tests {
         let buffer = kernel.add_param("x", DType::Float32, 1, Access::In);
         let args = [RegionArg::Address { buffer, index }];
         let (mut code, (elem, width)) = (Code::default(), ELEM);
-        code.streams = vec![Stream { slot: 0, steps: SmallVec::new() }];
+        code.streams = vec![Stream::of_argument(0, SmallVec::new())];
         let mem = |n: i32| Mem { stream: StreamId(0), disp: 64 * n };
         let loaded: Vec<VReg> = (0..6).map(|_| code.fresh(Class::Vector)).collect();
         for (n, &dst) in (0..).zip(&loaded) {

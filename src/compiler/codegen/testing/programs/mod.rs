@@ -6,6 +6,7 @@
 mod bytes;
 mod lanes;
 mod layout;
+mod lookups;
 mod padded;
 mod picked;
 mod rows;
@@ -62,6 +63,8 @@ pub enum Kind {
     Bytes,
     /// Windows that slide over rows and columns, written out.
     Sliding,
+    /// Rows at places that tables or counters decide.
+    Lookup,
 }
 
 impl Kind {
@@ -88,6 +91,7 @@ impl Kind {
         Kind::Scattered,
         Kind::Bytes,
         Kind::Sliding,
+        Kind::Lookup,
     ];
 }
 
@@ -128,6 +132,7 @@ pub fn program(kind: Kind, seed: u64) -> Program {
         Kind::Scattered => g.scattered(),
         Kind::Bytes => g.bytes(),
         Kind::Sliding => g.sliding(),
+        Kind::Lookup => g.lookups(),
     }
 }
 

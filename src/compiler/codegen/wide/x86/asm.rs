@@ -273,6 +273,27 @@ impl Asm {
         self.address((dst.0 & 7) << 3, base, disp, i8::try_from(disp).ok());
     }
 
+    /// `movsxd dst, [base + disp]`: an `int32`, as 64 bits.
+    pub(super) fn load_int(&mut self, dst: Gpr, base: Gpr, disp: i32) {
+        self.bytes.extend([0x48 | (dst.0 >> 3 << 2) | (base.0 >> 3), 0x63]);
+        self.address((dst.0 & 7) << 3, base, disp, i8::try_from(disp).ok());
+    }
+
+    /// `imul dst, dst, by`, 64 bits.
+    pub(super) fn multiply(&mut self, dst: Gpr, by: i32) {
+        let high = dst.0 >> 3;
+        self.bytes.extend([0x48 | (high << 2) | high, 0x69, 0xC0 | (dst.0 & 7) << 3 | (dst.0 & 7)]);
+        self.bytes.extend(by.to_le_bytes());
+    }
+
+    /// `lea dst, [base + dst * 2^scale]`.
+    pub(super) fn add_scaled(&mut self, dst: Gpr, base: Gpr, scale: u8) {
+        let high = dst.0 >> 3;
+        self.bytes.extend([0x48 | (high << 2) | (high << 1) | (base.0 >> 3), 0x8D]);
+        // A displacement of 0, since rbp and r13 have no form without one.
+        self.bytes.extend([0x44 | (dst.0 & 7) << 3, scale << 6 | (dst.0 & 7) << 3 | (base.0 & 7), 0]);
+    }
+
     /// `prefetcht0 [base + disp]`.
     pub(super) fn prefetch(&mut self, base: Gpr, disp: i32) {
         if base.0 >= 8 {

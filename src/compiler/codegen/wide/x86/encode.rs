@@ -5,7 +5,9 @@
 
 use super::asm::{Asm, Form, Gpr, Length, Mask, Opcode, RAX, RDI, Rm};
 use super::instructions::*;
-use crate::codegen::wide::code::{Code, Elem, Inst, LoopId, Mem, Memory, Op1, Op2, Shift16, StreamId, VReg, Width};
+use crate::codegen::wide::code::{
+    Code, Elem, Inst, Lookup, LoopId, Mem, Memory, Op1, Op2, Shift16, StreamId, VReg, Width,
+};
 use crate::ir::CmpOp;
 use hashbrown::HashMap;
 
@@ -45,7 +47,7 @@ pub(super) fn encode(code: &Code, registers: &[u8], form: Form, vector_bytes: us
     let saved = &GPRS[SCRATCH_GPRS.min(n_gprs)..n_gprs];
     saved.iter().for_each(|&r| encoder.asm.push(r));
     code.prologue.iter().try_for_each(|inst| encoder.inst(inst))?;
-    for (i, stream) in code.streams.iter().enumerate() {
+    for (i, stream) in code.streams.iter().enumerate().filter(|(_, s)| s.lookup.is_none()) {
         encoder.asm.load(GPRS[i], RDI, i32::try_from(stream.slot * 8).ok()?);
     }
     code.insts.iter().try_for_each(|inst| encoder.inst(inst))?;
@@ -325,6 +327,7 @@ impl Encoder<'_> {
                     self.asm.vector(opcode, length(width), dst, otherwise, rm, Some(mask << 4));
                 }
             }
+            Inst::Point { stream } => self.point(stream)?,
             Inst::Sign { dst, stream, plus } => self.sign(self.reg(dst), self.gpr(stream), plus),
             Inst::Counted { dst, stream, plus } => self.counted(self.reg(dst), self.gpr(stream), plus),
             Inst::Indices { dst, lanes } => {
@@ -596,6 +599,22 @@ impl Encoder<'_> {
                 self.asm.add(GPRS[i], i32::try_from(step.checked_mul(-extent)?).ok()?);
             }
         }
+        Some(())
+    }
+
+    /// A pointer that follows from another one and an element of memory.
+    fn point(&mut self, stream: StreamId) -> Option<()> {
+        let Lookup { from, element, unit, .. } = self.code.streams[stream.0 as usize].lookup?;
+        let dst = self.gpr(stream);
+        self.asm.load_int(dst, self.gpr(element.stream), element.disp);
+        let scale = match unit {
+            1 | 2 | 4 | 8 => unit.trailing_zeros() as u8,
+            _ => {
+                self.asm.multiply(dst, unit);
+                0
+            }
+        };
+        self.asm.add_scaled(dst, self.gpr(from), scale);
         Some(())
     }
 

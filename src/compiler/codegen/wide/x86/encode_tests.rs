@@ -4,7 +4,7 @@
 use super::asm::Form;
 use super::encode::encode;
 use crate::codegen::wide::code::{
-    Class, Code, Elem, Inst, LoopId, Mem, Memory, Op1, Op2, Rounding, Shift16, Stream, StreamId, VReg, Width,
+    Class, Code, Elem, Inst, Lookup, LoopId, Mem, Memory, Op1, Op2, Rounding, Shift16, Stream, StreamId, VReg, Width,
 };
 use crate::ir::CmpOp;
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter, MemorySizeOptions};
@@ -106,7 +106,7 @@ const NOPS: [u8; 4] = [0x90; 4];
 /// Encodes one instruction and compares its disassembly with a text.
 fn check(regs: &Regs, mem: Option<Mem>, inst: Inst, expected: &[String]) {
     let streams = mem.map_or(0, |m| m.stream.0 + 1);
-    let stream = |slot| Stream { slot, steps: Default::default() };
+    let stream = |slot| Stream::of_argument(slot, Default::default());
     let code = Code {
         insts: vec![inst],
         classes: vec![Class::Vector; 4],
@@ -796,7 +796,7 @@ fn loops_count_and_advance_their_pointers() {
     // Enough pointers that the counter is in a callee-saved register.
     let l = LoopId(0);
     for n in 1..=13u32 {
-        let stream = |slot| Stream { slot, steps: [(l, 64 + 300 * i64::from(slot))].into_iter().collect() };
+        let stream = |slot| Stream::of_argument(slot, [(l, 64 + 300 * i64::from(slot))].into_iter().collect());
         let code = Code {
             insts: vec![Inst::Begin { l, extent: 100 }, Inst::End { l }],
             streams: (0..n).map(stream).collect(),
@@ -838,6 +838,42 @@ fn loops_count_and_advance_their_pointers() {
             .map(|l| if l.starts_with("jne") { "jne".into() } else { l.clone() })
             .collect();
         assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn pointers_follow_from_elements() {
+    let names = ["rax", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "rbx", "rbp", "r12", "r13", "r14", "r15"];
+    // All registers as the base, as the place of the element, and as the result.
+    for dst in 2..14usize {
+        for from in 0..dst {
+            let table = (from + 1) % dst;
+            for (unit, disp) in [(1, 0x10), (4, 0x10), (8, 0x4000), (0x700, 0x10), (-12, 0x10)] {
+                let element = Mem { stream: StreamId(table as u32), disp };
+                let lookup = Some(Lookup { from: StreamId(from as u32), element, unit, within: None });
+                let mut streams: Vec<Stream> =
+                    (0..dst as u32).map(|slot| Stream::of_argument(slot, Default::default())).collect();
+                streams.push(Stream { slot: 0, lookup, steps: Default::default() });
+                let insts = vec![Inst::Point { stream: StreamId(dst as u32) }];
+                let code = Code { insts, streams, ..Code::default() };
+                let bytes = encode(&code, &[], Form::Evex, 64).expect("it can be encoded");
+                let (name, base) = (names[dst], names[from]);
+                let mut expected = vec![format!("movsxd {name}, [{}+{disp:#x}]", names[table])];
+                let scale = match unit {
+                    4 | 8 => format!("*{unit}"),
+                    _ => String::new(),
+                };
+                if unit == 0x700 {
+                    expected.push(format!("imul {name}, 0x700"));
+                } else if unit < 0 {
+                    expected.push(format!("imul {name}, 0xfffffffffffffff4"));
+                }
+                expected.push(format!("lea {name}, [{base}+{name}{scale}]"));
+                let lines = disassemble(&bytes);
+                let begin = lines.iter().position(|l| l.starts_with("movsxd")).expect("the element is loaded");
+                assert_eq!(lines[begin..begin + expected.len()], expected);
+            }
+        }
     }
 }
 
