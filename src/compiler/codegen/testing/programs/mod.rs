@@ -69,7 +69,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 21] = [
+    pub const ALL: [Kind; 22] = [
         Kind::Contraction,
         Kind::Elementwise,
         Kind::Condition,
