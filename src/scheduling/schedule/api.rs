@@ -163,7 +163,7 @@ impl Schedule {
         self.run("TransformLayout", args).map(drop)
     }
 
-    /// [`Self::transform_layout`], with zeros of a type where the new layout has no element.
+    /// [`Self::transform_layout`], with zeros of the buffer's type where the new layout has no element.
     pub fn transform_layout_padded(
         &mut self,
         block: Rv,
@@ -173,9 +173,10 @@ impl Schedule {
     ) -> Done {
         let buffer = Arg::List(vec![access.into(), index.into()]);
         let zero = if dtype.is_float() { Arg::Float(0.0) } else { Arg::Int(0) };
+        // In JSON, TVM has a form for typed constants only.
         let zero = Arg::Typed(dtype.to_string().as_str().into(), Box::new(zero));
-        self.run("TransformLayout", vec![block.into(), buffer, Arg::Lambda(Arc::new(map)), zero, false.into()])
-            .map(drop)
+        let args = vec![block.into(), buffer, Arg::Lambda(Arc::new(map)), zero, false.into()];
+        self.run("TransformLayout", args).map(drop)
     }
 
     /// `transform_layout(block, ("write", 0), map)`, with a map of `n_dims` indices and these results.
@@ -184,14 +185,11 @@ impl Schedule {
         self.transform_layout(block, ("write", 0), Lambda { params, results, scalar: false, ranges: false })
     }
 
-    /// `transform_layout(block, ("write", 0), map, pad_value=0)`, with a map of `n_dims` indices and these results: places
-    /// without an element are zero.
-    pub fn lay_out_padded(&mut self, block: Rv, n_dims: usize, results: Vec<LambdaExpr>) -> Done {
+    /// [`Self::lay_out_written`], with zeros of the buffer's type where the new layout has no element.
+    pub fn lay_out_padded(&mut self, block: Rv, n_dims: usize, results: Vec<LambdaExpr>, dtype: DType) -> Done {
         let params = (0..n_dims).map(|i| format!("i{i}").as_str().into()).collect();
         let map = Lambda { params, results, scalar: false, ranges: false };
-        let buffer = Arg::List(vec!["write".into(), 0.into()]);
-        let args = vec![block.into(), buffer, Arg::Lambda(Arc::new(map)), 0.into(), false.into()];
-        self.run("TransformLayout", args).map(drop)
+        self.transform_layout_padded(block, ("write", 0), map, dtype)
     }
 
     /// `transform_block_layout(block, map)`.

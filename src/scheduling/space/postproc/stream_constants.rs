@@ -17,8 +17,8 @@ use super::super::suggest_layout::suggest_padded;
 use super::Postproc;
 use super::rewrite_layout::{copies, prepare};
 use crate::ir::preparation::layout_free;
-use crate::ir::visit::for_each_subexpr;
-use crate::ir::{BlockId, BufferId, Expr, Func, VarId};
+use crate::ir::visit::uses_var;
+use crate::ir::{BlockId, BufferId, Func, VarId};
 use crate::schedule::Schedule;
 use crate::schedule::arg::LambdaExpr;
 use crate::schedule::error::ScheduleError;
@@ -84,17 +84,13 @@ fn reads_one_by_one(f: &Func, block: BlockId, buffer: BufferId) -> bool {
     let Some(&innermost) = f.loops_above(block.stmt()).last() else { return false };
     let innermost = f.loop_(innermost).var;
     let node = f.block(block);
-    let moves = |e, var: VarId| {
-        let mut found = false;
-        for_each_subexpr(&f.arena, e, &mut |e| found |= matches!(f.arena.expr(e), Expr::Var(v) if v == var));
-        found
-    };
-    let moving: Vec<VarId> = node.iters.iter().filter(|i| moves(i.value, innermost)).map(|i| i.var).collect();
+    let moving: Vec<VarId> =
+        node.iters.iter().filter(|i| uses_var(&f.arena, i.value, &mut |v| v == innermost)).map(|i| i.var).collect();
     let of_buffer = || node.reads.iter().filter(|r| r.buffer == buffer);
     of_buffer().count() == 1
         && of_buffer().all(|region| {
             let is_point = f.arena.list(region.extents).iter().all(|&e| f.arena.is_int(e, 1));
-            is_point && f.arena.list(region.mins).iter().all(|&e| !moving.iter().any(|&v| moves(e, v)))
+            is_point && f.arena.list(region.mins).iter().all(|&e| !uses_var(&f.arena, e, &mut |v| moving.contains(&v)))
         })
 }
 

@@ -145,7 +145,10 @@ impl Windows {
             sch.transform_block_layout(copy, Lambda { params, results, scalar: false, ranges: false })?;
         } else {
             // The loops of the block become those over the new dimensions.
-            sch.lay_out_padded(copy, self.n_dims, results)?;
+            let Some((func, id)) = live_block(sch, copy) else { return Ok(()) };
+            let func = sch.func(func);
+            let dtype = func.arena.buffer(func.block(id).writes[0].buffer).dtype;
+            sch.lay_out_padded(copy, self.n_dims, results, dtype)?;
         }
         draft.deinterleaved.push(Deinterleaved { block, read: self.read, copy, is_new: existing.is_none() });
         Ok(())
