@@ -1,8 +1,10 @@
 //! Properties of expressions.
 
+use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::{for_each_expr, for_each_operand};
-use crate::loopir::{Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, Ty};
+use crate::loopir::{Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, StmtId, Ty};
+use hashbrown::HashSet;
 
 /// Whether the operation of this node (not its operands) can stop the kernel. Only integer division can, unless the
 /// divisor is a constant other than 0 and -1.
@@ -188,4 +190,13 @@ pub(crate) fn is_index_sum(arena: &Arena, e: ExprId) -> bool {
             }
             _ => false,
         }
+}
+
+/// Adds the buffers that a statement, or one inside it, writes.
+pub(super) fn note_stores(kernel: &Kernel, s: StmtId, written: &mut HashSet<BufferId, FxBuild>) {
+    kernel.for_each_within(s, &mut |_, stmt| {
+        if let Stmt::Store { buffer, .. } = stmt {
+            written.insert(buffer);
+        }
+    });
 }

@@ -62,6 +62,17 @@ impl Kernel {
     }
 }
 
+impl Kernel {
+    /// As [`Arena::map_children`], where `f` may add buffers and statements.
+    pub fn map_children(&mut self, e: ExprId, mut f: impl FnMut(&mut Kernel, ExprId) -> ExprId) -> ExprId {
+        let mut old: SmallVec<[ExprId; 4]> = SmallVec::new();
+        self.arena.for_each_child(e, |child| old.push(child));
+        let new: SmallVec<[ExprId; 4]> = old.iter().map(|&child| f(self, child)).collect();
+        let of = |child| old.iter().position(|&c| c == child).map_or(child, |at| new[at]);
+        if old == new { e } else { self.arena.map_children(e, |_, child| of(child)) }
+    }
+}
+
 /// The expressions that a statement itself evaluates, without its sub-bodies.
 pub(crate) fn for_each_operand(stmt: Stmt, mut f: impl FnMut(ExprId)) {
     match stmt {

@@ -17,6 +17,7 @@
 
 use super::constant_lanes::{is_function_of, value_of};
 use super::machine::Machine;
+use super::walk::map_body;
 use crate::ir::{BinOp, Const, DType};
 use crate::loopir::rewrite::{ExprMap, for_each_expr, map_operands};
 use crate::loopir::{Arena, Body, BufferId, Expr, ExprId, For, Kernel, LoopKind, Placement, Stmt, StmtId, Ty, VarId};
@@ -67,14 +68,11 @@ struct Tables {
 
 impl Tables {
     fn body(&mut self, kernel: &mut Kernel, body: Body) -> Body {
-        let old: Vec<StmtId> = kernel.stmts.list(body).to_vec();
-        let new: Vec<StmtId> = old.iter().map(|&s| self.stmt(kernel, s)).collect();
-        if new == old { body } else { kernel.stmts.body(&new) }
+        map_body(kernel, body, &mut |kernel, stmt| self.stmt(kernel, stmt))
     }
 
-    fn stmt(&mut self, kernel: &mut Kernel, s: StmtId) -> StmtId {
-        let old = kernel.stmts.get(s);
-        let new = match old {
+    fn stmt(&mut self, kernel: &mut Kernel, old: Stmt) -> Stmt {
+        match old {
             Stmt::For(l) => {
                 let n_around = self.around.len();
                 let extent = kernel.arena.as_int(l.extent).filter(|n| (2..=MAX_ELEMENTS as i64).contains(n));
@@ -97,22 +95,17 @@ impl Tables {
                 map_operands(old, |e| self.expr(kernel, e, &mut memo))
             }
             Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } | Stmt::While { .. } => old,
-        };
-        if new == old { s } else { kernel.stmts.push(new) }
+        }
     }
 
     fn expr(&mut self, kernel: &mut Kernel, e: ExprId, memo: &mut ExprMap) -> ExprId {
         if let Some(&known) = memo.get(&e) {
             return known;
         }
-        let replaced = self.replaced(kernel, e);
-        let new = replaced.unwrap_or_else(|| {
-            let mut children = Vec::new();
-            kernel.arena.for_each_child(e, |c| children.push(c));
-            let new: Vec<ExprId> = children.iter().map(|&c| self.expr(kernel, c, memo)).collect();
-            let of = |c| children.iter().position(|&old| old == c).map_or(c, |at| new[at]);
-            if children == new { e } else { kernel.arena.map_children(e, |_, c| of(c)) }
-        });
+        let new = match self.replaced(kernel, e) {
+            Some(replaced) => replaced,
+            None => kernel.map_children(e, |kernel, child| self.expr(kernel, child, memo)),
+        };
         memo.insert(e, new);
         new
     }

@@ -11,10 +11,11 @@
 //! they are, whatever the sums and products were.
 
 use super::machine::Machine;
+use super::walk::map_body;
 use crate::codegen::facts::is_index_sum;
 use crate::ir::{BinOp, Const, DType};
 use crate::loopir::rewrite::{ExprMap, map_operands};
-use crate::loopir::{Arena, Body, Expr, ExprId, For, Kernel, Range, Ranges, Stmt, StmtId};
+use crate::loopir::{Arena, Body, Expr, ExprId, For, Kernel, Range, Ranges, Stmt};
 
 /// Narrows the vectors of indices in all values.
 pub(super) fn narrow_indices(kernel: &mut Kernel, machine: &Machine) {
@@ -35,14 +36,11 @@ struct Pass {
 
 impl Pass {
     fn body(&mut self, kernel: &mut Kernel, body: Body) -> Body {
-        let old: Vec<StmtId> = kernel.stmts.list(body).to_vec();
-        let new: Vec<StmtId> = old.iter().map(|&s| self.stmt(kernel, s)).collect();
-        if new == old { body } else { kernel.stmts.body(&new) }
+        map_body(kernel, body, &mut |kernel, stmt| self.stmt(kernel, stmt))
     }
 
-    fn stmt(&mut self, kernel: &mut Kernel, s: StmtId) -> StmtId {
-        let old = kernel.stmts.get(s);
-        let new = match old {
+    fn stmt(&mut self, kernel: &mut Kernel, old: Stmt) -> Stmt {
+        match old {
             Stmt::For(l) => {
                 self.ranges.set_loop(&kernel.arena, l.var, l.extent);
                 Stmt::For(For { body: self.body(kernel, l.body), ..l })
@@ -55,8 +53,7 @@ impl Pass {
             Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {
                 map_operands(old, |e| self.expr(&mut kernel.arena, e))
             }
-        };
-        if new == old { s } else { kernel.stmts.push(new) }
+        }
     }
 
     fn expr(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {

@@ -17,6 +17,7 @@
 //! ```
 
 use super::machine::Machine;
+use super::walk::map_body;
 use crate::codegen::facts::can_fail;
 use crate::ir::{BinOp, Intrinsic};
 use crate::loopir::rewrite::{
@@ -52,21 +53,16 @@ struct Pass {
 
 impl Pass {
     fn body(&mut self, kernel: &mut Kernel, body: Body) -> Body {
-        let old: Vec<StmtId> = kernel.stmts.list(body).to_vec();
-        let new: Vec<StmtId> = old.iter().map(|&s| self.stmt(kernel, s)).collect();
-        if new == old { body } else { kernel.stmts.body(&new) }
+        map_body(kernel, body, &mut |kernel, stmt| self.stmt(kernel, stmt))
     }
 
-    fn stmt(&mut self, kernel: &mut Kernel, s: StmtId) -> StmtId {
-        let old = kernel.stmts.get(s);
-        let new = match old {
+    fn stmt(&mut self, kernel: &mut Kernel, old: Stmt) -> Stmt {
+        match old {
             Stmt::For(l) => {
                 self.ranges.set_loop(&kernel.arena, l.var, l.extent);
                 let is_innermost = |s: &StmtId| matches!(kernel.stmts.get(*s), Stmt::Store { .. });
-                let list: Vec<StmtId> = kernel.stmts.list(l.body).to_vec();
-                let body = if list.iter().all(is_innermost) {
-                    let new: Vec<StmtId> = list.iter().map(|&s| self.store(kernel, s, l.var)).collect();
-                    if new == list { l.body } else { kernel.stmts.body(&new) }
+                let body = if kernel.stmts.list(l.body).iter().all(is_innermost) {
+                    map_body(kernel, l.body, &mut |kernel, store| self.store(kernel, store, l.var))
                 } else {
                     self.body(kernel, l.body)
                 };
@@ -77,17 +73,15 @@ impl Pass {
                 Stmt::If { condition, then, otherwise }
             }
             Stmt::While { .. } | Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => old,
-        };
-        if new == old { s } else { kernel.stmts.push(new) }
+        }
     }
 
-    fn store(&mut self, kernel: &mut Kernel, s: StmtId, var: VarId) -> StmtId {
-        let old = kernel.stmts.get(s);
+    fn store(&mut self, kernel: &mut Kernel, old: Stmt, var: VarId) -> Stmt {
         let mut memo = ExprMap::default();
         self.certain.clear();
         let (certain, mut seen) = (&mut self.certain, Seen::default());
         for_each_operand(old, |e| note_certain(&kernel.arena, e, &mut seen, certain));
-        let new = map_operands(old, |e| {
+        map_operands(old, |e| {
             map_expr(&mut kernel.arena, e, &mut memo, &mut |arena, e| match arena.expr(e) {
                 Expr::IfThenElse(c, t, o)
                     if arena.lanes(c) == 1 && arena.lanes(e) == 1 && mentions_var(arena, e, &mut |v| v == var) =>
@@ -108,8 +102,7 @@ impl Pass {
                 }
                 _ => None,
             })
-        });
-        if new == old { s } else { kernel.stmts.push(new) }
+        })
     }
 
     /// A side as it can be evaluated whether or not `condition` holds: elements at scattered places, which may not exist, are loaded only if

@@ -14,7 +14,8 @@
 
 use super::machine::Machine;
 use super::tabulate::Table;
-use crate::codegen::facts::can_fail;
+use super::walk::{map_body, map_stmt};
+use crate::codegen::facts::{can_fail, note_stores};
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::{ExprMap, for_each_expr, map_operands};
@@ -45,11 +46,7 @@ pub(super) fn tabulate_repeated(kernel: &mut Kernel, machine: &Machine) -> bool 
     let mut out: Vec<StmtId> = Vec::with_capacity(old.len());
     for &s in &old {
         let mut written = HashSet::default();
-        kernel.for_each_within(s, &mut |_, stmt| {
-            if let Stmt::Store { buffer, .. } = stmt {
-                written.insert(buffer);
-            }
-        });
+        note_stores(kernel, s, &mut written);
         let mut tables = Tables {
             written,
             around: Vec::new(),
@@ -58,7 +55,7 @@ pub(super) fn tabulate_repeated(kernel: &mut Kernel, machine: &Machine) -> bool 
             made: Vec::new(),
             left: MAX_TABLES,
         };
-        let new = tables.stmt(kernel, s);
+        let new = map_stmt(kernel, s, &mut |kernel, stmt| tables.stmt(kernel, stmt));
         out.extend(tables.made);
         out.push(new);
     }
@@ -86,17 +83,14 @@ struct Tables {
 
 impl Tables {
     fn body(&mut self, kernel: &mut Kernel, body: Body) -> Body {
-        let old: Vec<StmtId> = kernel.stmts.list(body).to_vec();
-        let new: Vec<StmtId> = old.iter().map(|&s| self.stmt(kernel, s)).collect();
-        if new == old { body } else { kernel.stmts.body(&new) }
+        map_body(kernel, body, &mut |kernel, stmt| self.stmt(kernel, stmt))
     }
 
-    fn stmt(&mut self, kernel: &mut Kernel, s: StmtId) -> StmtId {
-        let old = kernel.stmts.get(s);
-        let new = match old {
+    fn stmt(&mut self, kernel: &mut Kernel, old: Stmt) -> Stmt {
+        match old {
             Stmt::For(l) => {
                 // Inside a loop that may be empty or whose extent is not known, nothing is known to be repeated.
-                let Some(n) = kernel.arena.as_int(l.extent).filter(|&n| n > 0) else { return s };
+                let Some(n) = kernel.arena.as_int(l.extent).filter(|&n| n > 0) else { return old };
                 self.ranges.set_loop(&kernel.arena, l.var, l.extent);
                 self.around.push((l.var, n));
                 let outer = std::mem::take(&mut self.memo);
@@ -113,8 +107,7 @@ impl Tables {
                 map_operands(old, |e| self.expr(kernel, e))
             }
             Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } | Stmt::While { .. } => old,
-        };
-        if new == old { s } else { kernel.stmts.push(new) }
+        }
     }
 
     /// An expression with the largest parts that are worth a table looked up there.
@@ -122,13 +115,10 @@ impl Tables {
         if let Some(&known) = self.memo.get(&e) {
             return known;
         }
-        let new = self.looked_up(kernel, e).unwrap_or_else(|| {
-            let mut children = Vec::new();
-            kernel.arena.for_each_child(e, |c| children.push(c));
-            let new: Vec<ExprId> = children.iter().map(|&c| self.expr(kernel, c)).collect();
-            let of = |c| children.iter().position(|&old| old == c).map_or(c, |at| new[at]);
-            if children == new { e } else { kernel.arena.map_children(e, |_, c| of(c)) }
-        });
+        let new = match self.looked_up(kernel, e) {
+            Some(element) => element,
+            None => kernel.map_children(e, |kernel, child| self.expr(kernel, child)),
+        };
         self.memo.insert(e, new);
         new
     }

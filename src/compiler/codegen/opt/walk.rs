@@ -1,4 +1,4 @@
-//! A traversal that passes over loops share.
+//! Traversals that passes share.
 
 use crate::loopir::{Body, For, Kernel, Stmt, StmtId};
 
@@ -40,4 +40,18 @@ pub(super) fn replace_loops_and_next(kernel: &mut Kernel, old: Body, on_loop: &m
         }
     }
     if kernel.stmts.list(old) == out { old } else { kernel.stmts.body(&out) }
+}
+
+/// A statement replaced by what `f` makes of it; unchanged, it keeps its id.
+pub(super) fn map_stmt(kernel: &mut Kernel, s: StmtId, f: &mut dyn FnMut(&mut Kernel, Stmt) -> Stmt) -> StmtId {
+    let old = kernel.stmts.get(s);
+    let new = f(kernel, old);
+    if new == old { s } else { kernel.stmts.push(new) }
+}
+
+/// A body with each of its statements replaced by [`map_stmt`]. `f` decides which bodies inside are mapped.
+pub(super) fn map_body(kernel: &mut Kernel, body: Body, f: &mut dyn FnMut(&mut Kernel, Stmt) -> Stmt) -> Body {
+    let old: Vec<StmtId> = kernel.stmts.list(body).to_vec();
+    let new: Vec<StmtId> = old.iter().map(|&s| map_stmt(kernel, s, f)).collect();
+    if new == old { body } else { kernel.stmts.body(&new) }
 }

@@ -31,15 +31,11 @@ fn of(arena: &Arena, e: ExprId, left: &mut usize) -> Option<Bounds> {
     match arena.expr(e) {
         Expr::Broadcast(a) => of(arena, a, left),
         // The second operand unless the first one is smaller, so that of a NaN and a number it is the number.
-        Expr::Binary(BinOp::Min, a, b) => {
+        Expr::Binary(op @ (BinOp::Min | BinOp::Max), a, b) => {
             let b = of(arena, b, left)?;
             let a = of(arena, a, left).unwrap_or(Bounds { low: f64::NEG_INFINITY, high: f64::INFINITY });
-            Some(Bounds { low: a.low.min(b.low), high: a.high.min(b.high) })
-        }
-        Expr::Binary(BinOp::Max, a, b) => {
-            let b = of(arena, b, left)?;
-            let a = of(arena, a, left).unwrap_or(Bounds { low: f64::NEG_INFINITY, high: f64::INFINITY });
-            Some(Bounds { low: a.low.max(b.low), high: a.high.max(b.high) })
+            let pick = if op == BinOp::Min { f64::min } else { f64::max };
+            Some(Bounds { low: pick(a.low, b.low), high: pick(a.high, b.high) })
         }
         Expr::Binary(BinOp::Add, a, b) => sum(of(arena, a, left)?, of(arena, b, left)?)?.rounded(dtype),
         Expr::Binary(BinOp::Sub, a, b) => sum(of(arena, a, left)?, of(arena, b, left)?.negated())?.rounded(dtype),

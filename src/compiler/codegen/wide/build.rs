@@ -8,7 +8,7 @@ use super::index::is_index;
 use super::narrow::{exact_locals, is_narrow};
 use super::reduce;
 use super::shuffle::lanes_of;
-use crate::codegen::facts::{Reads, ReadsOf};
+use crate::codegen::facts::{Reads, ReadsOf, note_stores};
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, CmpOp, DType, Intrinsic};
 use crate::loopir::rewrite::mentions_var;
@@ -115,7 +115,7 @@ pub(super) struct Builder<'a> {
 /// The buffers that statements write.
 fn written(kernel: &Kernel, stmts: &[StmtId]) -> HashSet<BufferId, FxBuild> {
     let mut written = HashSet::default();
-    stmts.iter().for_each(|&s| super::note_stores(kernel, s, &mut written));
+    stmts.iter().for_each(|&s| note_stores(kernel, s, &mut written));
     written
 }
 

@@ -43,6 +43,7 @@ mod x86;
 
 use super::CodegenOptions;
 use super::cost::{Costs, UNPOLLED};
+use crate::codegen::facts::note_stores;
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::{Seen, for_each_expr, for_each_operand};
@@ -625,15 +626,6 @@ fn vector_names(arena: &Arena, e: ExprId, f: &mut impl FnMut(VarId)) {
     for_each_expr(arena, e, &mut |e| {
         if let Some(v) = arena.as_var(e).filter(|_| arena.lanes(e) > 1) {
             f(v);
-        }
-    });
-}
-
-/// Adds the buffers that a statement writes.
-fn note_stores(kernel: &Kernel, s: StmtId, written: &mut HashSet<BufferId, FxBuild>) {
-    each(kernel, s, &mut |stmt| {
-        if let Stmt::Store { buffer, .. } = stmt {
-            written.insert(buffer);
         }
     });
 }

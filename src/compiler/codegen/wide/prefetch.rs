@@ -289,13 +289,9 @@ impl Nest<'_> {
     fn single_elements(&self, inner: usize, body: &[Inst]) -> Vec<Fetch> {
         // For each pointer, the first place, and the end of all that is read.
         let mut read: SmallVec<[(Mem, i64); 4]> = SmallVec::new();
-        for inst in body {
-            let (mem, bytes) = match *inst {
-                Inst::LoadAll { mem, elem, .. } => (mem, elem.bytes()),
-                Inst::LoadAllNarrow { mem, memory, .. } => (mem, memory.bytes()),
-                _ => continue,
-            };
-            let behind = i64::from(mem.disp) + bytes as i64;
+        let is_single = |inst: &&Inst| matches!(inst, Inst::LoadAll { .. } | Inst::LoadAllNarrow { .. });
+        for (mem, bytes) in body.iter().filter(is_single).filter_map(read_by) {
+            let behind = i64::from(mem.disp) + bytes;
             match read.iter_mut().find(|(first, _)| first.stream == mem.stream) {
                 Some((first, end)) => (first.disp, *end) = (first.disp.min(mem.disp), behind.max(*end)),
                 None => read.push((mem, behind)),

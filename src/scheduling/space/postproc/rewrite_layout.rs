@@ -23,13 +23,21 @@ impl Postproc for RewriteLayout {
     }
 
     fn apply(&self, sch: &mut Schedule) -> Result<(), String> {
-        for func in 0..sch.n_funcs() {
-            for buffer in layout_free(sch.func(func)) {
-                lay_out(sch, func, buffer).map_err(|e| e.to_string())?;
-            }
-        }
-        Ok(())
+        for_each_layout_free(sch, lay_out)
     }
+}
+
+/// Calls `f` with each layout-free parameter and the position of its function.
+pub(super) fn for_each_layout_free(
+    sch: &mut Schedule,
+    f: fn(&mut Schedule, usize, BufferId) -> Result<(), ScheduleError>,
+) -> Result<(), String> {
+    for func in 0..sch.n_funcs() {
+        for buffer in layout_free(sch.func(func)) {
+            f(sch, func, buffer).map_err(|e| e.to_string())?;
+        }
+    }
+    Ok(())
 }
 
 fn lay_out(sch: &mut Schedule, func: usize, buffer: BufferId) -> Result<(), ScheduleError> {

@@ -15,8 +15,7 @@
 
 use super::super::suggest_layout::suggest_padded;
 use super::Postproc;
-use super::rewrite_layout::{copies, prepare};
-use crate::ir::preparation::layout_free;
+use super::rewrite_layout::{copies, for_each_layout_free, prepare};
 use crate::ir::visit::uses_var;
 use crate::ir::{BlockId, BufferId, Func, VarId};
 use crate::schedule::Schedule;
@@ -34,12 +33,7 @@ impl Postproc for StreamConstants {
     }
 
     fn apply(&self, sch: &mut Schedule) -> Result<(), String> {
-        for func in 0..sch.n_funcs() {
-            for buffer in layout_free(sch.func(func)) {
-                lay_out(sch, func, buffer).map_err(|e| e.to_string())?;
-            }
-        }
-        Ok(())
+        for_each_layout_free(sch, lay_out)
     }
 }
 
@@ -74,8 +68,11 @@ fn lay_out(sch: &mut Schedule, func: usize, buffer: BufferId) -> Result<(), Sche
 
 /// The only block that reads a buffer.
 fn only_reader(f: &Func, buffer: BufferId) -> Option<BlockId> {
-    let blocks = f.subtree(f.root.stmt()).into_iter().filter_map(|s| f.as_block(s)).filter(|&b| b != f.root);
-    let mut readers = blocks.filter(|&b| f.block(b).reads.iter().any(|r| r.buffer == buffer));
+    let mut readers = f
+        .blocks()
+        .into_iter()
+        .filter(|&b| b != f.root)
+        .filter(|&b| f.block(b).reads.iter().any(|r| r.buffer == buffer));
     readers.next().filter(|_| readers.next().is_none())
 }
 

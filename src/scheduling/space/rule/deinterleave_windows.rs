@@ -126,10 +126,7 @@ impl Windows {
         let sch = &mut draft.sch;
         let loops = sch.get_loops(block)?;
         self.steps.iter().try_for_each(|&a| sch.unroll(loops[a]))?;
-        let existing = match self.maker_is_suited(sch, block) {
-            true => self.maker(sch, block)?,
-            false => None,
-        };
+        let existing = self.maker(sch, block)?;
         let copy = match existing {
             Some(maker) => maker,
             None => sch.cache_read(block, self.read as i64, "global")?,
@@ -154,31 +151,20 @@ impl Windows {
         Ok(())
     }
 
-    /// Whether the operand is made for this block alone, element by element.
-    fn maker_is_suited(&self, sch: &Schedule, block: Rv) -> bool {
-        let Some((index, id)) = live_block(sch, block) else { return false };
-        let func = sch.func(index);
-        let Some(buffer) = func.block(id).reads.get(self.read).map(|r| r.buffer) else { return false };
-        let scope = func.block_above(id.stmt()).unwrap_or(func.root);
-        let makers: Vec<BlockId> = func
-            .blocks()
-            .into_iter()
-            .filter(|&b| b != func.root && func.block(b).writes.iter().any(|w| w.buffer == buffer))
-            .collect();
-        let [maker] = makers[..] else { return false };
-        Scope::of(func, scope).only_consumer(func, maker) == Some(id) && writes_in_order(func, maker, self.n_dims)
-    }
-
-    /// The block that makes the operand.
+    /// The block that makes the operand for this block alone, element by element.
     fn maker(&self, sch: &mut Schedule, block: Rv) -> Result<Option<Rv>, ScheduleError> {
         let Some((index, id)) = live_block(sch, block) else { return Ok(None) };
-        let buffer = sch.func(index).block(id).reads.get(self.read).map(|r| r.buffer);
+        let func = sch.func(index);
+        let Some(buffer) = func.block(id).reads.get(self.read).map(|r| r.buffer) else { return Ok(None) };
+        let scope = func.block_above(id.stmt()).unwrap_or(func.root);
+        let writes = |b: &BlockId| func.block(*b).writes.iter().any(|w| w.buffer == buffer);
+        let makers: Vec<BlockId> = func.blocks().into_iter().filter(|b| *b != func.root && writes(b)).collect();
+        let [maker] = makers[..] else { return Ok(None) };
+        if Scope::of(func, scope).only_consumer(func, maker) != Some(id) || !writes_in_order(func, maker, self.n_dims) {
+            return Ok(None);
+        }
         let producers = sch.get_producers(block)?;
-        let makes = |&rv: &Rv| {
-            live_block(sch, rv)
-                .is_some_and(|(f, b)| sch.func(f).block(b).writes.first().is_some_and(|w| Some(w.buffer) == buffer))
-        };
-        Ok(producers.into_iter().find(|rv| makes(rv)))
+        Ok(producers.into_iter().find(|&rv| live_block(sch, rv) == Some((index, maker))))
     }
 }
 
