@@ -16,6 +16,7 @@ use crate::measure::{RealTimer, Summary, Timer, reading_secs};
 use crate::model::{Agreement, Model, ModelError};
 use crate::perf::flops;
 use crate::request::program;
+use crate::stop::StopFlag;
 use crate::tune::Interrupt;
 use crate::tune::backend::Seconds;
 use crate::tune::kernel_bounds::KernelBounds;
@@ -88,7 +89,7 @@ pub(super) fn run(args: &Args, global: &Global, program: Program, name: &str, co
     kernels.tell(name, console);
     let failed = |e| failure(&program, name, e);
     let machine = |e: std::io::Error| Failure::Machine(format!("cannot start threads: {e}"), String::new());
-    let clock = RealTimer::new(Arc::new(crate::stop::StopFlag::new())).map_err(machine)?;
+    let clock = RealTimer::new(Arc::new(StopFlag::new())).map_err(machine)?;
     let mut model = kernels.compile(&lowered, name, &cx, &setting).map_err(failed)?;
     let compile_secs = clock.now().as_secs_f64();
 
@@ -108,7 +109,7 @@ pub(super) fn run(args: &Args, global: &Global, program: Program, name: &str, co
     };
     let agreement = match args.no_check {
         true => None,
-        false => Some(model_check::compare(&program, &cx, &model, &setting, &arrays)?),
+        false => Some(model_check::compare(&program, &cx, &model, &setting, &arrays, StopFlag::new())?),
     };
     if let Some(agreement) = &agreement {
         model_check::judge(name, agreement)?;

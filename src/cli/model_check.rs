@@ -7,6 +7,7 @@ use super::run_model::failure;
 use crate::arrays::Array;
 use crate::graph::pass::Context;
 use crate::model::{Agreement, Model, ModelError, Reference};
+use crate::stop::StopFlag;
 use crate::workload::Setting;
 
 /// The arrays that a model is called on.
@@ -17,7 +18,7 @@ pub(super) struct Arrays {
     pub weights: Vec<Array>,
 }
 
-/// Compares a model that has loaded these weights with its graph in the program as read.
+/// Compares a model that has loaded these weights with its graph in the program as read. The flag ends this with an error.
 ///
 /// # Errors
 /// The graph as written cannot be run.
@@ -27,9 +28,10 @@ pub(super) fn compare(
     model: &Model,
     setting: &Setting,
     arrays: &Arrays,
+    stop: StopFlag,
 ) -> Result<Agreement, Failure> {
     let name = model.name();
-    let reference = Reference::new(program.graph_module(), name, cx, setting);
+    let reference = Reference::new(program.graph_module(), name, cx, setting, stop);
     let compared = reference.and_then(|mut r| r.compare(model, &arrays.weights, &arrays.inputs));
     compared.map_err(|e| match e {
         ModelError::Compile { .. } | ModelError::Failed { .. } => Failure::Negative(format!(

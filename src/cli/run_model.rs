@@ -58,8 +58,7 @@ pub(super) fn run(args: &Args, global: &Global, program: &Program, graph: &graph
             None
         }
         Some(n) => {
-            let stop = call.stop_flag().cloned().unwrap_or_default();
-            let timer = RealTimer::new(Arc::new(stop));
+            let timer = RealTimer::new(Arc::new(model.stop_flag().clone()));
             let timer = timer.map_err(|e| Failure::Machine(format!("cannot start threads: {e}"), String::new()))?;
             Summary::of(&call.repeat(n, &timer).map_err(failed)?)
         }

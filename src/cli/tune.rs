@@ -10,9 +10,10 @@ use super::run_model::{failure, load_arrays};
 use super::versions::Wanted;
 use super::{model_check, records, setting, signals, time_limit};
 use crate::foreign;
-use crate::model::Agreement;
+use crate::model::{Agreement, Reference};
 use crate::request::program;
 use crate::request::tuning::{Plan, Request, TimeLimit};
+use crate::stop::StopFlag;
 use crate::tune::backend::Seconds;
 use crate::tune::config::StrategyChoice;
 use crate::tune::summary::{Summary, TaskSummary};
@@ -21,7 +22,11 @@ use crate::workload::Workload;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// The share of the time that the check of a whole model may take from the search.
+const CHECK: f64 = 0.25;
 
 /// Search for the fastest schedule of each function, and keep what was measured
 #[derive(clap::Args, Debug)]
@@ -133,12 +138,16 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
             (Some(read), lowered)
         }
     };
-    let plan = args.request(global).plan(&program, &limit, &console)?;
+    let mut plan = args.request(global).plan(&program, &limit, &console)?;
     if args.frozen {
         return frozen(args, &program, &plan, console);
     }
     if args.no_check {
         console.warn("results are NOT compared with the reference: a wrong program may come out as the best");
+    }
+    let check_time = Reference::expected_duration(program.module(), &plan.config.calls);
+    if graphs.is_some() && args.checks_model() {
+        plan.config.max_time = plan.config.max_time.map(|all| search_time(all, check_time));
     }
     let dir = &args.work_dir.work_dir;
     let mut db = plan.database(dir, &console)?;
@@ -149,14 +158,31 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     progress.clear();
     drop(db);
     let summary = summary?;
-    let model = match graphs.and_then(|read| Some((model_to_check(args, &read, &limit, &interrupt, console)?, read))) {
-        Some((name, read)) => Some(check_model(args, global, (&read, &program), &name, &plan, console)?),
+    let model = match graphs.and_then(|read| Some((model_to_check(args, &read, &interrupt)?, read))) {
+        Some((name, read)) => {
+            // A signal ends the check as the limit does.
+            interrupt.also_stop(Arc::new(limit.flag().clone()));
+            let checked = match limit.left().is_none_or(|left| left >= check_time / 2) {
+                true => check_model(args, global, (&read, &program), &name, &plan, limit.flag(), console)?,
+                false => None,
+            };
+            if checked.is_none() {
+                let why = if interrupt.is_raised() { "the run was interrupted" } else { "the time is up" };
+                console.note(&format!("`{name}` was not checked as a whole: {why}; `tvmr bench --best` does it"));
+            }
+            checked
+        }
         None => None,
     };
     report(args, &program, &plan, &summary, model.as_ref(), &interrupt, console)
 }
 
 impl Args {
+    /// Whether a graph is to be checked as a whole.
+    fn checks_model(&self) -> bool {
+        !self.no_check && self.func.is_none()
+    }
+
     /// The run that the options ask for.
     fn request(&self, global: &Global) -> Request {
         Request {
@@ -181,36 +207,34 @@ impl Args {
     }
 }
 
+/// The part of the time that the search may take: all but what the check of the whole graph takes, if that is at most [`CHECK`].
+fn search_time(all: Duration, check: Duration) -> Duration {
+    if check <= all.mul_f64(CHECK) { all - check } else { all }
+}
+
 /// The graph to check as a whole; `None` if there is none, or results are not compared, or nothing more is to be done.
-fn model_to_check(
-    args: &Args,
-    read: &Program,
-    limit: &TimeLimit,
-    interrupt: &Interrupt,
-    console: Console,
-) -> Option<String> {
-    if args.no_check || args.func.is_some() || interrupt.signal().is_some() {
+fn model_to_check(args: &Args, read: &Program, interrupt: &Interrupt) -> Option<String> {
+    if !args.checks_model() || interrupt.signal().is_some() {
         return None;
     }
     // Of several graphs without a `main`, none stands for the program.
-    let graph = read.graph(None).ok()??;
-    if limit.left().is_some_and(|left| left.is_zero()) {
-        console
-            .note(&format!("`{}` was not checked as a whole: the time is up; `tvmr bench --best` does it", graph.name));
-        return None;
-    }
-    Some(graph.name.to_string())
+    Some(read.graph(None).ok()??.name.to_string())
 }
 
-/// Compares a graph with the best programs, of the second program, with the same graph as it was read.
+/// Compares a graph with the best programs, of the second program, with the same graph as it was read; `None` if the flag is raised
+/// before the end.
 fn check_model(
     args: &Args,
     global: &Global,
     (read, lowered): (&Program, &Program),
     name: &str,
     plan: &Plan,
+    stop: &StopFlag,
     console: Console,
-) -> Result<CheckedModel, Failure> {
+) -> Result<Option<CheckedModel>, Failure> {
+    if stop.is_raised() {
+        return Ok(None);
+    }
     let wanted = Wanted {
         best: true,
         trace: None,
@@ -227,8 +251,11 @@ fn check_model(
     let files: Vec<PathBuf> =
         program::weights(&args.input.file, args.input.graph.weights.as_deref()).into_iter().collect();
     let (arrays, _) = load_arrays(read, &mut model, &kernels, &files, args.seed, console)?;
-    let agreement = model_check::compare(read, &cx, &model, setting, &arrays)?;
-    Ok(CheckedModel { name: name.to_owned(), agreement })
+    match model_check::compare(read, &cx, &model, setting, &arrays, stop.clone()) {
+        // Whatever the error says, it may be due to the end.
+        Err(_) if stop.is_raised() => Ok(None),
+        agreement => Ok(Some(CheckedModel { name: name.to_owned(), agreement: agreement? })),
+    }
 }
 
 /// A model that was compared with its graph as it was read.

@@ -28,6 +28,8 @@ pub struct Model {
     /// Weights, constants and prepared tensors that calls read; `None` until the weights are loaded.
     fixed: Option<Fixed>,
     workers: Arc<Workers>,
+    /// Raised, it ends the kernels of all calls.
+    stop: StopFlag,
     /// What finished calls used, for later ones.
     idle: Mutex<Vec<State>>,
 }
@@ -132,19 +134,20 @@ impl Model {
         let preparation = Preparation::compile(&scheduled, libraries, setting)?;
         let Scheduled { program, kernels, .. } = scheduled;
         let kernels = StepKernels::compiled(libraries, &program.steps, &kernels, &setting.codegen())?;
-        Model::new(name, program, preparation, kernels, setting)
+        Model::new(name, program, preparation, kernels, setting, StopFlag::new())
     }
 
-    /// A model of these kernels.
+    /// A model of these kernels, which end when the flag is raised.
     pub(super) fn new(
         name: &str,
         program: Program,
         preparation: Preparation,
         kernels: StepKernels,
         setting: &Setting,
+        stop: StopFlag,
     ) -> Result<Model, ModelError> {
         let (workers, idle) = (start_workers(setting)?, Mutex::new(Vec::new()));
-        let mut model = Model { name: name.into(), program, preparation, kernels, fixed: None, workers, idle };
+        let mut model = Model { name: name.into(), program, preparation, kernels, fixed: None, workers, stop, idle };
         if model.weights().is_empty() {
             model.load_weights(&[])?;
         }
@@ -172,7 +175,8 @@ impl Model {
     fn load(&mut self, weights: &[Elements<'_>]) -> Result<(), ModelError> {
         self.check("weights", self.weights(), weights)?;
         let weights: Vec<&[u8]> = weights.iter().map(|w| w.data).collect();
-        let prepared = self.preparation.run(&self.program, &weights, &self.workers)?;
+        let mut context = RunContext::new(self.workers.clone()).stopped_by(self.stop.clone());
+        let prepared = self.preparation.run(&self.program, &weights, &mut context)?;
         let read = self.program.read_places();
         let n_inputs = self.program.n_inputs;
         let weights = weights.iter().enumerate().map(|(i, data)| (Place::Input(n_inputs + i), *data));
@@ -209,6 +213,11 @@ impl Model {
     /// The name of the graph.
     pub fn name(&self) -> &str {
         self.name.as_str()
+    }
+
+    /// The stop flag of all calls: raised, it ends a running kernel.
+    pub fn stop_flag(&self) -> &StopFlag {
+        &self.stop
     }
 
     #[cfg(test)]
@@ -317,6 +326,7 @@ impl Model {
             true => RunContext::new(self.workers.clone()),
             false => RunContext::serial(),
         };
+        let context = context.stopped_by(self.stop.clone());
         let memory = Memory::new(self.program.plan.bytes)?;
         Ok(State { context, memory, arguments: Vec::new(), copies: Vec::new(), starts: Vec::new() })
     }
@@ -399,11 +409,6 @@ impl Call<'_> {
             times.push((timer.now() - start).as_secs_f64());
         }
         Ok(times)
-    }
-
-    /// The stop flag of the calls: raised, it ends a running kernel.
-    pub fn stop_flag(&self) -> Option<&StopFlag> {
-        self.state.as_ref().map(|s| s.context.stop_flag())
     }
 
     /// Runs some of the steps, which read what earlier ones have written.

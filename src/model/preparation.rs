@@ -7,7 +7,7 @@ use super::ModelError;
 use super::executable::start_workers;
 use super::memory::{Fixed, Memory};
 use super::step_kernels::StepKernels;
-use crate::codegen::{RunContext, Workers};
+use crate::codegen::RunContext;
 use crate::graph::Constant;
 use crate::graph::libraries::Libraries;
 use crate::graph::program::{Foreign, Kernels, Place, Program, Routine, Tensor};
@@ -15,7 +15,6 @@ use crate::graph::scheduled::Scheduled;
 use crate::ir::hash::workload_hash;
 use crate::workload::Setting;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 /// The compiled preparation of a graph.
 pub(super) struct Preparation {
@@ -53,7 +52,7 @@ impl Preparation {
         &self,
         program: &Program,
         weights: &[&[u8]],
-        workers: &Arc<Workers>,
+        context: &mut RunContext,
     ) -> Result<Prepared, ModelError> {
         let read = program.read_places();
         let own = |(i, tensor): (usize, &Tensor)| {
@@ -63,7 +62,6 @@ impl Preparation {
         let kept: Vec<Option<Memory>> = program.prepared.iter().enumerate().map(own).collect::<Result<_, _>>()?;
         let rest = Memory::new(program.prepared_plan.bytes)?;
         let known = Known::of(program, weights)?;
-        let mut context = RunContext::new(workers.clone());
         for (i, step) in program.preparation.iter().enumerate() {
             let pointer = |&place: &Place| match place {
                 Place::Prepared(tensor) => Some(match &kept[tensor] {
@@ -77,7 +75,7 @@ impl Preparation {
                 || ModelError::Argument(format!("a weight that `{}` reads has no elements", step.routine.name()));
             // SAFETY: there is a pointer for each argument, of the size that the types of the graph say, which passes checked
             // against the parameters. What a step writes is a prepared tensor: those that live at the same time do not overlap.
-            unsafe { self.kernels.call(i, step, &arguments.ok_or_else(missing)?, &mut context)? };
+            unsafe { self.kernels.call(i, step, &arguments.ok_or_else(missing)?, context)? };
         }
         Ok(Prepared(kept))
     }
@@ -178,10 +176,10 @@ impl Preparations {
         if let Some((_, results)) = self.done.iter().find(|(known, _)| *known == key) {
             return Ok(results.clone());
         }
-        let workers = start_workers(setting)?;
+        let mut context = RunContext::new(start_workers(setting)?);
         let weights: Vec<&[u8]> = weights.iter().map(Constant::data).collect();
         let preparation = Preparation::compile(scheduled, libraries, setting)?;
-        let prepared = preparation.run(program, &weights, &workers)?;
+        let prepared = preparation.run(program, &weights, &mut context)?;
         let constant = |(tensor, memory): (&Tensor, Option<Memory>)| {
             memory.and_then(|memory| Constant::new(tensor.dtype, &tensor.shape, memory.bytes().to_vec()))
         };
@@ -267,13 +265,13 @@ def main(x: R.Tensor(({n}, 3), \"float32\"), w: R.Tensor((2, 3), \"float32\")):
     fn misaligned_weights_are_copied() {
         let (scheduled, setting) = (lowered(1), Setting::native());
         let preparation = Preparation::compile(&scheduled, &Libraries::default(), &setting);
-        let workers = start_workers(&setting).expect("threads");
+        let mut context = RunContext::new(start_workers(&setting).expect("threads"));
         for shift in [0, 1] {
             let memory = [&vec![0; shift], &bytes(WEIGHT)[..]].concat();
             let run = preparation
                 .as_ref()
                 .map_err(Clone::clone)
-                .and_then(|p| p.run(&scheduled.program, &[&memory[shift..]], &workers));
+                .and_then(|p| p.run(&scheduled.program, &[&memory[shift..]], &mut context));
             let prepared = run.unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(prepared.kept().collect::<Vec<_>>(), [(0, &bytes(TRANSPOSED)[..])]);
         }

@@ -14,10 +14,12 @@ use crate::check::reference::plain;
 use crate::codegen;
 use crate::graph::pass::{Context, GraphModule, PIPELINE};
 use crate::graph::program::{Kernels, Program, Step, position};
-use crate::ir::Module;
+use crate::ir::{Module, Symbol};
 use crate::search::isolated;
 use crate::stop::StopFlag;
 use crate::workload::{Setting, Workload};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The passes that a graph does not need to run: they change how values are computed, not which.
 const OPTIMIZATIONS: &[&str] = &[
@@ -35,6 +37,9 @@ const OPTIMIZATIONS: &[&str] = &[
 /// Graphs whose runs make at most this many stores are interpreted: about a second.
 const MOST_INTERPRETED: f64 = 1e6;
 
+/// What a store takes in a compiled run. Measured for networks of convolutions and of products of matrices.
+const SECS_PER_STORE: f64 = 1e-9;
+
 /// A graph as it was read, which models of it are compared with.
 pub struct Reference {
     model: Model,
@@ -45,11 +50,17 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// The reference of a graph of the module as it was read.
+    /// The reference of a graph of the module as it was read. The flag ends its run with an error.
     ///
     /// # Errors
     /// See [`ModelError`].
-    pub fn new(mut module: GraphModule, name: &str, cx: &Context, setting: &Setting) -> Result<Reference, ModelError> {
+    pub fn new(
+        mut module: GraphModule,
+        name: &str,
+        cx: &Context,
+        setting: &Setting,
+        stop: StopFlag,
+    ) -> Result<Reference, ModelError> {
         let quantises = module.functions.iter().any(quantises);
         let needed = PIPELINE.iter().filter(|pass| !OPTIMIZATIONS.contains(&pass.name));
         needed.into_iter().try_for_each(|pass| (pass.run)(&mut module, cx)).map_err(ModelError::Graph)?;
@@ -64,7 +75,16 @@ impl Reference {
         let kernels = |steps: &[Step]| StepKernels::new(&cx.libraries, steps, &workloads(&module.module, steps)?, make);
         let preparation = Preparation::new(kernels(&program.preparation)?);
         let kernels = kernels(&program.steps)?;
-        Ok(Reference { model: Model::new(name, program, preparation, kernels, setting)?, tolerance, quantises })
+        Ok(Reference { model: Model::new(name, program, preparation, kernels, setting, stop)?, tolerance, quantises })
+    }
+
+    /// How long a comparison will take, about, given how often the graph calls each function of the module.
+    pub fn expected_duration(module: &Module, calls: &BTreeMap<Symbol, u64>) -> Duration {
+        let of_function = |(&name, &n): (&Symbol, &u64)| match position(module, name) {
+            Ok(index) => n as f64 * stores(Workload::of(module, index).func()),
+            Err(_) => 0.0,
+        };
+        Duration::from_secs_f64(calls.iter().map(of_function).sum::<f64>() * SECS_PER_STORE)
     }
 
     /// Compares a model with the reference on these weights and inputs. The model has loaded the same weights.

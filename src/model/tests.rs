@@ -6,6 +6,7 @@ use crate::graph::libraries::Libraries;
 use crate::graph::pass::{self, Context, GraphModule};
 use crate::graph::program::Place;
 use crate::script::{ParseOptions, parse};
+use crate::stop::StopFlag;
 use crate::workload::Setting;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -423,7 +424,7 @@ fn agreement_with(text: &str) -> Agreement {
     let mut model = model.unwrap_or_else(|e| panic!("{e}"));
     let (x, weights) = (numbers(&[4, 8]), [numbers(&[16, 8]), numbers(&[16])]);
     model.load_weights(&weights).unwrap_or_else(|e| panic!("{e}"));
-    let reference = Reference::new(read, "main", &Context::default(), &setting);
+    let reference = Reference::new(read, "main", &Context::default(), &setting, StopFlag::new());
     let agreement = reference.and_then(|mut r| r.compare(&model, &weights, &[x]));
     agreement.unwrap_or_else(|e| panic!("{e}"))
 }
@@ -457,7 +458,7 @@ def main(x: R.Tensor((256, 256), "float32")):
     let setting = Setting::native();
     let (lowered, read) = modules(text);
     let model = Model::of_lowered(&lowered, "main", &setting).unwrap_or_else(|e| panic!("{e}"));
-    let reference = Reference::new(read, "main", &Context::default(), &setting);
+    let reference = Reference::new(read, "main", &Context::default(), &setting, StopFlag::new());
     let agreement = reference.and_then(|mut r| r.compare(&model, &[], &[numbers(&[256, 256])]));
     let agreement = agreement.unwrap_or_else(|e| panic!("{e}"));
     assert!(agreement.is_right() && agreement.relative() > 0.0, "{agreement}");
@@ -501,7 +502,8 @@ fn weights_are_laid_out_when_they_are_loaded() {
     let module = GraphModule { module: parsed.module, functions: parsed.graphs };
     let cx = Context::default();
     let mut model = Model::compile(module.clone(), "main", &cx, &Setting::native()).unwrap_or_else(|e| panic!("{e}"));
-    let mut reference = Reference::new(module, "main", &cx, &Setting::native()).unwrap_or_else(|e| panic!("{e}"));
+    let mut reference =
+        Reference::new(module, "main", &cx, &Setting::native(), StopFlag::new()).unwrap_or_else(|e| panic!("{e}"));
     let x = [floats(&[1, 2], &[1.0, 2.0])];
     for scale in [1.0, 2.0] {
         let w = floats(&[2, 2], &[1.0 * scale, 2.0, 3.0, 4.0]);
@@ -523,6 +525,32 @@ fn random(shape: &[i64], seed: u64) -> (Array, Vec<f32>) {
     let n: i64 = shape.iter().product();
     let values: Vec<f32> = (0..n).map(|_| (rng.next_u32() >> 8) as f32 / (1 << 23) as f32 - 1.0).collect();
     (floats(shape, &values), values)
+}
+
+#[test]
+fn a_raised_flag_ends_the_reference() {
+    let text = r#"
+@R.function
+def main(x: R.Tensor((128, 128), "float32")):
+    with R.dataflow():
+        y = R.matmul(x, x)
+        R.output(y)
+    return y
+"#;
+    let parsed = parse(text, "model.tir", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+    let module = GraphModule { module: parsed.module, functions: parsed.graphs };
+    let (cx, setting) = (Context::default(), Setting::native());
+    let model = Model::compile(module.clone(), "main", &cx, &setting).unwrap_or_else(|e| panic!("{e}"));
+    let stop = StopFlag::new();
+    let reference = Reference::new(module, "main", &cx, &setting, stop.clone());
+    let mut reference = reference.unwrap_or_else(|e| panic!("{e}"));
+    let x = [random(&[128, 128], 1).0];
+    let mut compare = || reference.compare(&model, &[], &x).map(|agreement| agreement.is_right());
+    assert_eq!(compare().map_err(|e| e.to_string()), Ok(true));
+    stop.raise();
+    assert_eq!(compare().map_err(|e| e.to_string()), Err("`matmul` failed: stopped".to_owned()));
+    // The model has a flag of its own.
+    assert!(model.run(&x).is_ok());
 }
 
 #[test]

@@ -232,6 +232,11 @@ impl TimeLimit {
         Ok(TimeLimit { clock, is_up, limit })
     }
 
+    /// The flag that is raised when the time is up.
+    pub fn flag(&self) -> &StopFlag {
+        &self.is_up
+    }
+
     /// The time left; `None` without a limit.
     pub fn left(&self) -> Option<Duration> {
         self.limit.map(|limit| limit.saturating_sub(self.clock.now()))

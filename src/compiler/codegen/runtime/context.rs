@@ -65,6 +65,12 @@ impl RunContext {
         RunContext::new(Arc::new(Workers::serial()))
     }
 
+    /// The same context, whose kernels this flag stops.
+    pub fn stopped_by(mut self, stop: StopFlag) -> RunContext {
+        self.stop = stop;
+        self
+    }
+
     /// The worker threads.
     pub fn workers(&self) -> &Workers {
         &self.workers
