@@ -18,6 +18,8 @@ pub(crate) struct MinOps {
     pub ops: f64,
     /// Calls of functions of scalars, by function and data type.
     pub calls: BTreeMap<(Intrinsic, DType), f64>,
+    /// Divisions of integers by what is not constant, by data type.
+    pub divisions: BTreeMap<DType, f64>,
     /// Loads of elements one by one: the index along the last dimension is computed from elements of other buffers.
     pub lookups: f64,
 }
@@ -34,6 +36,9 @@ impl MinOps {
         self.ops += other.ops;
         for (key, n) in other.calls {
             *self.calls.entry(key).or_default() += n;
+        }
+        for (dtype, n) in other.divisions {
+            *self.divisions.entry(dtype).or_default() += n;
         }
         self
     }
@@ -196,6 +201,12 @@ impl<'a> Count<'a> {
                 min.ops = self.times(e) * f64::from(self.func.arena.lanes(e));
                 min.calls.insert((Intrinsic::Fmod, self.func.arena.dtype(e)), min.ops);
             }
+            Expr::Binary(BinOp::Div | BinOp::FloorDiv | BinOp::Mod | BinOp::FloorMod, _, b)
+                if self.func.arena.dtype(e).is_integer() && self.func.arena.as_int(b).is_none() =>
+            {
+                min.ops = self.times(e) * f64::from(self.func.arena.lanes(e));
+                min.divisions.insert(self.func.arena.dtype(e), min.ops);
+            }
             Expr::Binary(..) => min.ops = self.times(e) * f64::from(self.func.arena.lanes(e)),
             Expr::Call(function, _) => {
                 min.ops = self.times(e) * f64::from(self.func.arena.lanes(e));
@@ -268,6 +279,27 @@ def main(A: T.Buffer((64, 128), \"float32\"), I: T.Buffer((32,), \"int32\"), B: 
         assert_eq!(lookups("I[vi], vj"), 0.0);
         assert_eq!(lookups("vj % 64, I[vi]"), 32.0 * 128.0);
         assert_eq!(lookups("vi, I[vi]"), 32.0);
+    }
+
+    #[test]
+    fn divisions_of_integers_by_constants_are_like_other_operations() {
+        let counts = |value: &str| {
+            let text = format!(
+                "@T.prim_func
+def main(A: T.Buffer((64,), \"int32\"), D: T.Buffer((64,), \"int32\"), B: T.Buffer((64,), \"int32\")):
+    for i in range(64):
+        with T.block(\"B\"):
+            vi = T.axis.spatial(64, i)
+            B[vi] = {value}
+"
+            );
+            let module = parse(&text, "division", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module;
+            let MinOps { ops, divisions, .. } = MinOps::of(&module.funcs[0]);
+            (ops, divisions.into_iter().collect::<Vec<_>>())
+        };
+        assert_eq!(counts("A[vi] // 7"), (64.0, vec![]));
+        assert_eq!(counts("A[vi] % D[vi] + 1"), (128.0, vec![(DType::Int32, 64.0)]));
+        assert_eq!(counts("T.truncdiv(A[vi], D[0])"), (64.0, vec![(DType::Int32, 64.0)]));
     }
 
     #[test]

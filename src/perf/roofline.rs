@@ -41,7 +41,8 @@ pub struct Roofline {
     pub traffic_us: f64,
 }
 
-/// The calls of a function of scalars, or the elements that are looked up (`lookup`), and the rate.
+/// The calls of a function of scalars, the divisions of integers (`division`), or the elements that are looked up (`lookup`), and the
+/// rate.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FunctionRate {
     /// Its name.
@@ -64,6 +65,8 @@ pub(crate) struct Rates<'a> {
     pub clock: &'a dyn Timer,
     /// Calls of a function of scalars per second on one thread; `None` if that cannot be measured.
     pub function: &'a mut dyn FnMut(Intrinsic, DType) -> Option<f64>,
+    /// Divisions of integers per second on one thread; `None` if that cannot be measured.
+    pub division: &'a mut dyn FnMut(DType) -> Option<f64>,
     /// Elements at loaded indices per second on one thread; `None` if that cannot be measured.
     pub lookup: &'a mut dyn FnMut() -> Option<f64>,
 }
@@ -73,11 +76,17 @@ impl Roofline {
     pub(crate) fn new(func: &Func, bytes: u64, rates: &mut Rates<'_>) -> Roofline {
         let threads = f64::from(rates.threads.max(1));
         let mut functions = Vec::new();
-        let MinOps { ops: mut rest, calls, lookups } = MinOps::of(func);
+        let MinOps { ops: mut rest, calls, divisions, lookups } = MinOps::of(func);
         for ((function, dtype), calls) in calls {
             if let Some(rate) = is_slow(function).then(|| (rates.function)(function, dtype)).flatten() {
                 rest -= calls;
                 functions.push(FunctionRate { name: function.name(), calls, gcalls: rate * threads / 1e9 });
+            }
+        }
+        for (dtype, calls) in divisions {
+            if let Some(rate) = (rates.division)(dtype) {
+                rest -= calls;
+                functions.push(FunctionRate { name: "division", calls, gcalls: rate * threads / 1e9 });
             }
         }
         if lookups > 0.0

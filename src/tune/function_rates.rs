@@ -1,4 +1,4 @@
-//! Measures the rates of functions of scalars, and computes rooflines from them.
+//! Measures the rates of functions of scalars and the like, and computes rooflines from them.
 
 use super::backend::{Backend, MeasureSession};
 use super::native::Native;
@@ -39,6 +39,7 @@ fn roofline(
         peak,
         clock: native.clock(),
         function: &mut |function, dtype| rate(native, function, dtype, &time),
+        division: &mut |dtype| rate_of_divisions(native, dtype, &time),
         lookup: &mut || rate_of_lookups(native, &time),
     };
     Roofline::new(func, bytes, &mut rates)
@@ -61,6 +62,25 @@ def main(A: T.Buffer(({n},), \"{dtype}\"), B: T.Buffer(({n},), \"{dtype}\")):
         with T.block(\"B\"):
             vi = T.axis.spatial({n}, i)
             B[vi] = T.{name}({args})
+"
+    );
+    rate_of(native, &text, time)
+}
+
+/// Divisions of integers per second on one thread, with data in the nearest cache; `None` if they cannot be measured.
+fn rate_of_divisions(
+    native: &Native,
+    dtype: DType,
+    time: impl Fn(&mut <Native as Backend>::MeasureSession, &Candidate) -> Option<f64>,
+) -> Option<f64> {
+    let n = SAMPLE;
+    let text = format!(
+        "@T.prim_func
+def main(A: T.Buffer(({n},), \"{dtype}\"), D: T.Buffer(({n},), \"{dtype}\"), B: T.Buffer(({n},), \"{dtype}\")):
+    for i in range({n}):
+        with T.block(\"B\"):
+            vi = T.axis.spatial({n}, i)
+            B[vi] = A[vi] // D[vi]
 "
     );
     rate_of(native, &text, time)

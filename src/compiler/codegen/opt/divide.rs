@@ -10,18 +10,20 @@
 //! d - e`, the product `x * m / 2^s` exceeds `x / d` by `x * e / (d * 2^s)`, which does not reach the next integer
 //! while `x * e < 2^s`. So the smallest `s` is used for which this holds for the largest `x`; the product must not
 //! overflow. A value that may be negative is first increased by a multiple of the divisor. Powers of two become shifts
-//! and masks whatever the range.
+//! and masks whatever the range. Where no product of `int32` is exact, one of `float64` is, if there are vectors for it.
 //!
 //! This pass runs before vectorisation, so that vectors and remainder loops compute the same.
 
+use super::divide_in_floats::quotient_by_product;
 use super::machine::Machine;
 use crate::ir::{BinOp, DType, Intrinsic};
 use crate::loopir::rewrite::{ExprMap, map_expr, map_operands};
 use crate::loopir::{Arena, Expr, ExprId, Kernel, Stmt};
 
 /// Replaces divisions of integers of up to 32 bits by constants, where the operand's range is known.
-pub(super) fn divide(kernel: &mut Kernel, _: &Machine) {
+pub(super) fn divide(kernel: &mut Kernel, machine: &Machine) {
     let body = kernel.body;
+    let mut divided = |arena: &mut Arena, e| divided(arena, e, machine.vectors.has_regions());
     let mut memo = ExprMap::default();
     kernel.body = kernel.rebuild(body, &mut |kernel, _, id, stmt, out| {
         let new = match stmt {
@@ -33,7 +35,7 @@ pub(super) fn divide(kernel: &mut Kernel, _: &Machine) {
 }
 
 /// The division expressed by other operations.
-fn divided(arena: &mut Arena, e: ExprId) -> Option<ExprId> {
+fn divided(arena: &mut Arena, e: ExprId, has_regions: bool) -> Option<ExprId> {
     let Expr::Binary(op, a, b) = arena.expr(e) else { return None };
     if !matches!(op, BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod) || arena.lanes(e) != 1 {
         return None;
@@ -45,7 +47,7 @@ fn divided(arena: &mut Arena, e: ExprId) -> Option<ExprId> {
         DType::Int8 | DType::Int16 | DType::UInt8 | DType::UInt16 => {
             let (wide, by) = (arena.cast(DType::Int32, a), arena.int(d, DType::Int32));
             let wide = arena.binary(op, wide, by);
-            let result = divided(arena, wide)?;
+            let result = divided(arena, wide, has_regions)?;
             return Some(arena.cast(dtype, result));
         }
         _ => return None,
@@ -65,7 +67,10 @@ fn divided(arena: &mut Arena, e: ExprId) -> Option<ExprId> {
             arena.call(Intrinsic::ShiftRight, &[a, by])
         });
     }
-    let quotient = quotient(arena, a, d, range)?;
+    let quotient = match quotient(arena, a, d, range) {
+        None if has_regions => quotient_by_product(arena, a, d),
+        found => found?,
+    };
     if !is_rest {
         return Some(quotient);
     }

@@ -13,6 +13,7 @@ mod constant_tables;
 mod contract;
 mod delinearize;
 mod divide;
+mod divide_in_floats;
 mod dot;
 mod effects;
 mod forward;
@@ -102,6 +103,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "transform", run: Simplified(transform::transform) },
     Pass { name: "partition", run: Simplified(|k, m| partition::partition(k, m, Cuts::Order)) },
     Pass { name: "hoist_checks", run: Plain(|k, _| hoist_checks::hoist_checks(k)) },
+    Pass { name: "divide_in_floats", run: Simplified(divide_in_floats::divide_in_floats) },
     Pass { name: "collect_checks", run: Plain(collect_checks::collect_checks) },
     // Operands: bytes four at a time, other narrow operands converted once.
     Pass { name: "reroll", run: Simplified(|k, _| reroll::reroll(k)) },

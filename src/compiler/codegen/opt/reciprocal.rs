@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A division takes as long as several multiplications, and the reciprocal is hoisted. The result is rounded twice, so
-//! this is not done if floats must be computed as written; a subnormal reciprocal becomes zero. This pass runs before
+//! this is not done if floats must be computed as written, or where integers are divided; a subnormal reciprocal becomes zero. This pass runs before
 //! vectorisation, so that vectors and remainder loops compute the same.
 
 use super::machine::Machine;
@@ -82,6 +82,11 @@ fn product(arena: &mut Arena, e: ExprId, changes: &Changes) -> Option<ExprId> {
         return None;
     }
     let one = arena.constant(1, Ty::scalar(dtype));
+    // A quotient of integers may be rounded to an integer, and must not be a little less than a whole number.
+    let is_cast_integer = |e| matches!(arena.expr(e), Expr::Cast(x) if !arena.dtype(x).is_float());
+    if is_cast_integer(a) && is_cast_integer(b) {
+        return None;
+    }
     // A quotient that is completely invariant is hoisted unchanged.
     if a == one || changes.touches(arena, b) || !changes.touches(arena, a) {
         return None;

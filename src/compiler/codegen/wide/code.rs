@@ -259,6 +259,14 @@ pub(super) enum Op1 {
     FloatToLong,
     /// float32 to float16 bits, in half the bytes (`vcvtps2ph`).
     ToF16,
+    /// Lanes of int32, in half the bytes, to float64.
+    IntToDouble,
+    /// Lanes of float32, in half the bytes, to float64.
+    FloatToDouble,
+    /// float64 to float32, in half the bytes.
+    DoubleToFloat,
+    /// float64 to int32, in half the bytes; the result is the smallest int32 on overflow and for NaN.
+    DoubleToInt,
     /// float16 bits to float32 (`vcvtph2ps`).
     FromF16,
     /// float32 to bfloat16 bits, in half the bytes (`vcvtneps2bf16`); subnormal numbers become zero.

@@ -1,40 +1,78 @@
-//! Lanes of 64-bit integers: their conversion from and to lanes of 32 bits, which take half as many registers.
+//! Lanes of 64 bits: their conversion from and to lanes of 32 bits, which take half as many registers.
 
+use super::bounds::{Bounds, bounds};
 use super::build::{Builder, Pieces, Shape};
-use super::code::{Elem, Inst, Op1, VReg, Width};
+use super::code::{Elem, Inst, Op1, Op2, VReg, Width};
 use super::gather::Chunk;
 use crate::ir::{CmpOp, DType};
 use crate::loopir::ExprId;
 use smallvec::SmallVec;
 
 impl Builder<'_> {
-    /// Converts int64 to int32 or float32, or back; all registers of int64 must be whole.
-    pub(super) fn long(&mut self, a: ExprId, to: DType, shape: &Shape) -> Option<Pieces> {
+    /// Converts int64 or float64 to int32 or float32, or back; all registers of int64 must be whole.
+    pub(super) fn resized(&mut self, a: ExprId, to: DType, shape: &Shape) -> Option<Pieces> {
         let from = self.shape(a)?;
         let whole = Width::of_bytes(self.vector_bytes)?;
-        let of_longs = if self.kernel.arena.dtype(a) == DType::Int64 { &from } else { shape };
-        if of_longs.last.is_some() {
+        let of_wide = if from.elem.bytes() == 8 { &from } else { shape };
+        let is_whole = of_wide.last.is_none() || of_wide.elem == Elem::F64;
+        if !is_whole || of_wide.width == Width::Scalar {
             return None;
         }
         let value = self.expr(a)?;
-        match self.kernel.arena.dtype(a) {
-            DType::Int64 if from.width == Width::Scalar => None,
-            DType::Int64 if to == DType::Int32 => self.low_halves(&value, &from, shape),
-            DType::Int64 => {
+        match (self.kernel.arena.dtype(a), to) {
+            (DType::Int64, DType::Int32) => self.low_halves(&value, &from, shape),
+            (DType::Int64, _) => {
                 let floats = self.unary(Op1::LongToFloat, &value, Elem::I64, from.width);
                 self.joined(&floats, shape)
             }
-            DType::Int32 => {
+            (DType::Float64, DType::Int32) => {
+                let limited = self.within_int32(&value, bounds(&self.kernel.arena, a), &from);
+                let ints = self.unary(Op1::DoubleToInt, &limited, Elem::F64, from.width);
+                self.joined(&ints, shape)
+            }
+            (DType::Float64, _) => {
+                let floats = self.unary(Op1::DoubleToFloat, &value, Elem::F64, from.width);
+                self.joined(&floats, shape)
+            }
+            (_, DType::Float64) => {
+                let halves = self.halves(&value, shape)?;
+                let op = if from.elem.is_int() { Op1::IntToDouble } else { Op1::FloatToDouble };
+                Some(self.unary(op, &halves, Elem::F64, shape.width))
+            }
+            (DType::Int32, _) => {
                 let halves = self.halves(&value, shape)?;
                 Some(self.unary(Op1::Widen, &halves, Elem::I64, shape.width))
             }
-            DType::Float32 if self.features.masks && shape.width == whole => {
+            (DType::Float32, _) if self.features.masks && shape.width == whole => {
                 let halves = self.halves(&value, shape)?;
                 let longs = self.unary(Op1::FloatToLong, &halves, Elem::I64, shape.width);
                 self.saturated(&halves, &longs, shape)
             }
             _ => None,
         }
+    }
+
+    /// The floats that become the largest int32 limited to it, and NaN to 0: what is too small becomes the smallest int32 by itself.
+    fn within_int32(&mut self, value: &[VReg], known: Option<Bounds>, from: &Shape) -> Pieces {
+        let (width, elem) = (from.width, Elem::F64);
+        let largest = f64::from(i32::MAX);
+        let mut out = Pieces::new();
+        for &a in value {
+            let mut a = a;
+            if known.is_none() {
+                let zero = self.constant(0, elem);
+                let (mask, dst) = (self.fresh_mask(), self.fresh());
+                self.push(Inst::Compare { op: CmpOp::Eq, dst: mask, a, b: a, elem, width });
+                self.push(Inst::Select { dst, mask, then: a, otherwise: zero, elem, width });
+                a = dst;
+            }
+            if known.is_none_or(|b| b.high > largest) {
+                let limit = self.constant(largest.to_bits(), elem);
+                a = self.binary(Op2::Min, &[a], &[limit], elem, width)[0];
+            }
+            out.push(a);
+        }
+        out
     }
 
     /// The low 32 bits of lanes.

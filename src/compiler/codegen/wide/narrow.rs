@@ -27,6 +27,8 @@ pub(super) fn is_conversion(from: DType, to: DType) -> bool {
     let is_wide = |e: Elem| e.bytes() == 8;
     match (from, to) {
         (DType::Int64, DType::Float32 | DType::Int32) | (DType::Float32 | DType::Int32, DType::Int64) => true,
+        (DType::Float64, DType::Float32 | DType::Int32) => true,
+        (_, DType::Float64) => !is_wide(a) && from != DType::Bool,
         _ => !is_wide(a) && !is_wide(b),
     }
 }
@@ -271,8 +273,8 @@ impl Builder<'_> {
         if !is_conversion(from, to) {
             return None;
         }
-        if from == DType::Int64 || to == DType::Int64 {
-            return self.long(a, to, shape);
+        if [from, to].iter().any(|t| matches!(t, DType::Int64 | DType::Float64)) {
+            return self.resized(a, to, shape);
         }
         if from == DType::Bool {
             return self.numbers(a, to, shape);

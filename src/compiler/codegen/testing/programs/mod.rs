@@ -47,7 +47,7 @@ pub enum Kind {
     Several,
     /// Elements at small distances, and channels of points.
     Picked,
-    /// Quotients and remainders by constants.
+    /// Quotients and remainders by constants and by other values.
     Division,
     /// Rows that exist under a condition.
     Padded,

@@ -87,11 +87,19 @@ impl Generator {
             // A product that overflows.
             _ => format!("({x} * {z} * int32({a}))"),
         };
+        // Divisors that are not constant are neither 0 nor -1, for which a division may stop the kernel.
+        let (value, by) = match below(&mut self.rng, 6) {
+            0 if from.starts_with('u') => ("X[i]".to_owned(), format!("max(Z[i], {from}(2))")),
+            0 => ("X[i]".to_owned(), format!("min(Z[i], {from}(-2))")),
+            1 => (value, format!("max({z}, int32(3))")),
+            2 => (value, format!("min({w} * int32({b}), int32(-2))")),
+            _ => (value, format!("int32({d})")),
+        };
         let quotient = match below(&mut self.rng, 4) {
-            0 => format!("{value} // int32({d})"),
-            1 => format!("{value} % int32({d})"),
-            2 => format!("{value} / int32({d})"),
-            _ => format!("mod({value}, int32({d}))"),
+            0 => format!("{value} // {by}"),
+            1 => format!("{value} % {by}"),
+            2 => format!("{value} / {by}"),
+            _ => format!("mod({value}, {by})"),
         };
         let s = self.vector();
         let text = format!(

@@ -676,6 +676,10 @@ impl Encoder<'_> {
             }
             Op1::Widen => self.asm.vector(VPMOVSXDQ, length(width), dst, None, Rm::Reg(a), None),
             Op1::LongToFloat => self.asm.vector(VCVTQQ2PS, length(width), dst, None, Rm::Reg(a), None),
+            Op1::IntToDouble => self.asm.vector(VCVTDQ2PD, length(width), dst, None, Rm::Reg(a), None),
+            Op1::FloatToDouble => self.asm.vector(VCVTPS2PD, length(width), dst, None, Rm::Reg(a), None),
+            Op1::DoubleToFloat => self.asm.vector(VCVTPD2PS, length(width), dst, None, Rm::Reg(a), None),
+            Op1::DoubleToInt => self.asm.vector(VCVTTPD2DQ, length(width), dst, None, Rm::Reg(a), None),
             Op1::FloatToLong => self.asm.vector(VCVTTPS2QQ, length(width), dst, None, Rm::Reg(a), None),
             Op1::ToF16 => {
                 // The source is in the place of other instructions' destination.

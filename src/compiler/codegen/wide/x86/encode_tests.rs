@@ -622,7 +622,7 @@ fn comparisons_and_choices() {
 }
 
 #[test]
-fn long_integers() {
+fn lanes_of_64_bits() {
     let elem = Elem::I64;
     each_registers(|regs| {
         let evex = regs.set.is_evex();
@@ -646,6 +646,16 @@ fn long_integers() {
             }
             for (op, expected) in unary {
                 check(&regs, None, Inst::Unary { op, dst: D, a: A, elem, width }, &[expected]);
+            }
+            let to_double = [(Op1::IntToDouble, "vcvtdq2pd"), (Op1::FloatToDouble, "vcvtps2pd")];
+            let from_double = [(Op1::DoubleToInt, "vcvttpd2dq"), (Op1::DoubleToFloat, "vcvtpd2ps")];
+            let half_of_result = if width == Width::Z { regs.v(D, Width::Y) } else { regs.v(D, Width::X) };
+            let all = to_double
+                .map(|(op, name)| (op, format!("{name} {d}, {half}")))
+                .into_iter()
+                .chain(from_double.map(|(op, name)| (op, format!("{name} {half_of_result}, {a}"))));
+            for (op, expected) in all {
+                check(&regs, None, Inst::Unary { op, dst: D, a: A, elem: Elem::F64, width }, &[expected]);
             }
         }
     });

@@ -121,6 +121,10 @@ instructions! {
     VMOVDQU16_STORE    M0F    F2     0x7F w 1;
     VCVTDQ2PS          M0F    None   0x5B;
     VCVTTPS2DQ         M0F    F3     0x5B;
+    VCVTDQ2PD          M0F    F3     0xE6;
+    VCVTTPD2DQ         M0F    P66    0xE6 w 1;
+    VCVTPS2PD          M0F    None   0x5A;
+    VCVTPD2PS          M0F    P66    0x5A w 1;
     VROUNDPS           M0F3A  P66    0x08;
     VROUNDPD           M0F3A  P66    0x09 w 1;
     /// Comparisons of integers into a mask register, with EVEX.
