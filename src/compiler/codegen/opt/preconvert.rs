@@ -11,6 +11,9 @@
 //! A copy has its elements in memory order, without those that are not read. It is made if each element is used often
 //! enough and the copy stays small; only elements that are in bounds under all conditions are copied.
 //!
+//! An operand that is too large for one copy, and of which the innermost loop uses one element for all its iterations, is copied piece by
+//! piece, before inner loops. Each of its elements would be converted alone, in a few instructions; a copy converts a vector at a time.
+//!
 //! This pass runs before reduction nests are arranged, and after [`super::dot`], which needs the bytes unchanged.
 
 use super::walk::replace_loops;
@@ -28,6 +31,12 @@ const OFTEN: i64 = 8;
 /// Maximum size in bytes of a copy: what a second-level cache holds besides other data.
 const MAX_COPY: i64 = 1 << 20;
 
+/// Maximum size in bytes of a copy of a piece: a part of the nearest cache.
+const MAX_PIECE: i64 = 1 << 15;
+
+/// Minimum length of contiguous elements in a piece.
+const LONG: i64 = 16;
+
 /// Makes copies for all loops of the kernel. Returns whether there are any.
 pub(super) fn preconvert(kernel: &mut Kernel) -> bool {
     let before = kernel.body;
@@ -35,32 +44,39 @@ pub(super) fn preconvert(kernel: &mut Kernel) -> bool {
     kernel.body != before
 }
 
-/// `around` holds the enclosing parallel loops.
+/// `around` holds the enclosing loops.
 fn body(kernel: &mut Kernel, old: Body, around: &mut Vec<For>) -> Body {
     replace_loops(kernel, old, &mut |kernel, s, l, out| {
-        if l.kind == LoopKind::Parallel {
-            around.push(l);
-            let inner = body(kernel, l.body, around);
-            around.pop();
-            return out.push(if inner == l.body { s } else { kernel.stmts.push(Stmt::For(For { body: inner, ..l })) });
-        }
-        let placement = if around.is_empty() { Placement::Shared } else { Placement::PerWorker };
-        let mut copies = ExprMap::default();
-        for operand in operands(kernel, s, around) {
-            let (buffer, index) = operand.copy(kernel, placement, out);
-            let value = kernel.load(buffer, index);
-            copies.insert(operand.value, value);
-        }
-        if copies.is_empty() {
-            return out.push(s);
-        }
-        let new = kernel.stmts.body(&[s]);
-        let new = kernel.rebuild(new, &mut |kernel, _, id, stmt, out| {
-            let new = map_operands(stmt, |e| map_expr(&mut kernel.arena, e, &mut copies, &mut |_, _| None));
-            out.push(if new == stmt { id } else { kernel.stmts.push(new) });
-        });
-        out.extend_from_slice(kernel.stmts.list(new));
+        let is_parallel = l.kind == LoopKind::Parallel;
+        let l = if is_parallel { l } else { converted(kernel, s, l, around, out) };
+        around.push(l);
+        let inner = body(kernel, l.body, around);
+        around.pop();
+        let new = Stmt::For(For { body: inner, ..l });
+        out.push(if new == kernel.stmts.get(s) { s } else { kernel.stmts.push(new) });
     })
+}
+
+/// The loop with copies of operands, which are made before it.
+fn converted(kernel: &mut Kernel, s: StmtId, l: For, around: &[For], out: &mut Vec<StmtId>) -> For {
+    let placement = match around.iter().any(|l| l.kind == LoopKind::Parallel) {
+        true => Placement::PerWorker,
+        false => Placement::Shared,
+    };
+    let mut copies = ExprMap::default();
+    for operand in operands(kernel, s, around) {
+        let (buffer, index) = operand.copy(kernel, placement, out);
+        let value = kernel.load(buffer, index);
+        copies.insert(operand.value, value);
+    }
+    if copies.is_empty() {
+        return l;
+    }
+    let new = kernel.rebuild(l.body, &mut |kernel, _, id, stmt, out| {
+        let new = map_operands(stmt, |e| map_expr(&mut kernel.arena, e, &mut copies, &mut |_, _| None));
+        out.push(if new == stmt { id } else { kernel.stmts.push(new) });
+    });
+    For { body: new, ..l }
 }
 
 /// A converted element, and the elements of the buffer that a nest reads.
@@ -171,11 +187,16 @@ impl Search<'_> {
         }
         steps.sort_by_key(|&(_, step, n)| (std::cmp::Reverse(step), std::cmp::Reverse(n)));
         let copied = steps.iter().map(|s| s.2).fold(1, i64::saturating_mul);
-        let is_small = copied.saturating_mul(4) <= MAX_COPY && copied.saturating_mul(OFTEN) <= all;
+        let is_piece = self.around.iter().any(|l| l.kind != LoopKind::Parallel);
+        let most = if is_piece { MAX_PIECE } else { MAX_COPY };
+        let is_small = copied.saturating_mul(4) <= most && copied.saturating_mul(OFTEN) <= all;
+        if is_piece && !self.is_shared_row(&steps) {
+            return None;
+        }
         if !is_small || steps.iter().any(|s| s.1 <= 0) {
             return None;
         }
-        // The whole range must be in bounds, and depend only on parallel loops outside.
+        // The whole range must be in bounds, and depend only on loops outside.
         let mut last = start.constant;
         for &(_, step, n) in &steps {
             last = last.checked_add(step.checked_mul(n - 1)?)?;
@@ -190,6 +211,14 @@ impl Search<'_> {
         let is_free = start.terms.iter().all(|t| !mentions_var(arena, t.0, &mut { inside }));
         let fits = start.constant >= 0 && last < buffers.buffer(from).len;
         (fits && is_free).then_some(Operand { value, from, start, steps })
+    }
+
+    /// Whether the innermost loop uses one element for all its iterations, and those of others are contiguous.
+    fn is_shared_row(&self, steps: &[(VarId, i64, i64)]) -> bool {
+        let Some(innermost) = self.loops.last() else { return false };
+        let is_shared = steps.iter().all(|s| s.0 != innermost.var)
+            && self.kernel.arena.as_int(innermost.extent).is_some_and(|n| n >= OFTEN);
+        is_shared && steps.last().is_some_and(|&(_, step, n)| step == 1 && n >= LONG)
     }
 }
 
