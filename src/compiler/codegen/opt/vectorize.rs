@@ -196,8 +196,9 @@ impl Shape {
         if machine.vectors.has_regions() && self.pays && is_masked(self.dtype) && self.narrowest == self.dtype.bytes() {
             return most;
         }
-        // Bytes alone have lanes of bytes.
-        if machine.vectors.has_regions() && self.pays && self.dtype.bytes() == 1 {
+        // Bytes alone have lanes of bytes, which take masks as wider ones do.
+        if machine.vectors.has_regions() && self.pays && self.dtype.bytes() == 1 && !machine.vectors.has_narrow_masks()
+        {
             let whole = most / machine.vectors.bytes as i64 * machine.vectors.bytes as i64;
             return whole.max(largest_power(most));
         }
