@@ -280,4 +280,6 @@ pub mod features {
     pub const AVX512_BITALG: u32 = 1 << 6;
     /// AVX-512 BF16.
     pub const AVX512_BF16: u32 = 1 << 7;
+    /// AVX-512 FP16.
+    pub const AVX512_FP16: u32 = 1 << 8;
 }

@@ -218,6 +218,9 @@ fn needs(options: &CodegenOptions, extensions: Extensions) -> Result<u32, Codege
     if extensions.bf16 {
         needs |= features::AVX512_BF16;
     }
+    if extensions.float16 {
+        needs |= features::AVX512_FP16;
+    }
     for flag in isa_for(Cpu::of(options))?.isa_flags() {
         if flag.as_bool() != Some(true) {
             continue;

@@ -121,6 +121,19 @@ pub(super) fn has_byte_permutes() -> bool {
     }
 }
 
+/// Whether this machine has instructions that compute with float16, in EVEX encoding.
+pub(super) fn has_float16_arithmetic(isa: Isa) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        matches!(isa, Isa::Avx512 | Isa::Avx512Ymm) && std::arch::is_x86_feature_detected!("avx512fp16")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = isa;
+        false
+    }
+}
+
 /// Whether this machine has fused multiply-add. Without it, Cranelift emits a call, which is slower than two
 /// operations.
 pub(super) fn has_fma() -> bool {

@@ -7,7 +7,7 @@ use super::facts::buffers_in;
 pub use super::isa::Cpu;
 use super::scratch::ScratchLayout;
 use super::{CodegenError, CodegenOptions, isa, opt, wide};
-use crate::ir::DType;
+use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::{for_each_expr, for_each_operand};
 use crate::loopir::{Expr, For, Kernel, LoopKind, Stmt};
 use cranelift_codegen::isa::OwnedTargetIsa;
@@ -36,29 +36,39 @@ pub struct Extensions {
     pub dots: bool,
     /// Conversion to bfloat16.
     pub bf16: bool,
+    /// Minima and maxima of float16.
+    pub float16: bool,
 }
 
 impl Extensions {
     /// The extensions that a kernel may use, if the machine has them.
     fn of(kernel: &Kernel, options: &CodegenOptions) -> Extensions {
-        let (mut has_dots, mut has_bf16) = (false, false);
+        let (mut has_dots, mut has_bf16, mut has_extremes) = (false, false, false);
         kernel.for_each_stmt(kernel.body, &mut |_, stmt| {
             for_each_operand(stmt, |e| {
                 for_each_expr(&kernel.arena, e, &mut |e| {
                     has_dots |= matches!(kernel.arena.expr(e), Expr::Dot4(..));
                     has_bf16 |= kernel.arena.dtype(e) == DType::BFloat16;
+                    let is_extreme =
+                        matches!(kernel.arena.expr(e), Expr::Binary(BinOp::Min | BinOp::Max, ..) | Expr::Reduce(..));
+                    has_extremes |= is_extreme && kernel.arena.dtype(e) == DType::Float16;
                 });
             });
         });
         Extensions {
             dots: has_dots && options.dot_products && isa::has_dot_products(options.isa),
             bf16: has_bf16 && isa::has_bf16_conversion(options.isa),
+            float16: has_extremes && isa::has_float16_arithmetic(options.isa),
         }
     }
 
     /// The extensions that either of two kernels may use.
     pub fn or(self, other: Extensions) -> Extensions {
-        Extensions { dots: self.dots || other.dots, bf16: self.bf16 || other.bf16 }
+        Extensions {
+            dots: self.dots || other.dots,
+            bf16: self.bf16 || other.bf16,
+            float16: self.float16 || other.float16,
+        }
     }
 }
 

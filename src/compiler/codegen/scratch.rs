@@ -239,7 +239,14 @@ mod tests {
         let regions = wide::plan_for(
             &mut kernel,
             &options,
-            wide::Host { dots: true, halves: true, bf16: true, byte_permutes: true, prefetching_pays: false },
+            wide::Host {
+                dots: true,
+                halves: true,
+                bf16: true,
+                byte_permutes: true,
+                float16: true,
+                prefetching_pays: false,
+            },
         );
         let ids: Vec<BufferId> = kernel.buffers().filter(|(_, b)| !b.is_param()).map(|(id, _)| id).collect();
         let offsets = |regions: &Regions| {

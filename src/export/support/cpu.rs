@@ -53,6 +53,9 @@ fn detect() -> u32 {
         if has(seven_1.eax, 5) {
             found |= features::AVX512_BF16;
         }
+        if has(seven.edx, 23) {
+            found |= features::AVX512_FP16;
+        }
     }
     found
 }

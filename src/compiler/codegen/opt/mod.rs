@@ -28,6 +28,7 @@ mod merge_stores;
 mod multiversion;
 mod narrow_indices;
 mod nest;
+mod not_nan;
 mod overlap;
 mod partition;
 mod preconvert;

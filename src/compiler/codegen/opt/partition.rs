@@ -17,7 +17,7 @@
 use super::machine::Machine;
 use super::nest::conjuncts;
 use super::walk::replace_loops;
-use super::widen::{is_masked, is_near, is_short};
+use super::widen::{is_byte, is_masked, is_near, is_short};
 use crate::codegen::facts::{is_speculable, reads_state};
 use crate::ir::CmpOp;
 use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand, mentions_var, reads_memory};
@@ -79,7 +79,7 @@ pub(super) struct Partition {
     cuts: Cuts,
     /// Whether the machine has masked vector loads.
     masks: bool,
-    /// Whether there are masked loads of elements of 16 bits as well.
+    /// Whether there are masked loads of elements of 8 and 16 bits as well.
     narrow_masks: bool,
     /// Whether there is an enclosing reduction loop.
     is_reduced: bool,
@@ -280,7 +280,7 @@ fn may_be_lanes(kernel: &Kernel, l: &For) -> bool {
 
 /// Collects the comparisons of a selection that become masks: those of padding along a vector, outside of which nothing
 /// is read. With `all`, also comparisons that all lanes share: inside a reduction, a split would divide a tile. `narrow`: whether
-/// there are masks for elements of 16 bits.
+/// there are masks for elements of 8 and 16 bits; inside a reduction, bytes are taken four at a time, and have none.
 fn note_masks(arena: &Arena, e: ExprId, lanes: &[VarId], all: bool, narrow: bool, masked: &mut Vec<ExprId>) {
     let Expr::IfThenElse(c, t, o) = arena.expr(e) else { return };
     let Expr::Load(_, index) = arena.expr(t) else { return };
@@ -288,7 +288,8 @@ fn note_masks(arena: &Arena, e: ExprId, lanes: &[VarId], all: bool, narrow: bool
     let stride = |v: VarId| Some(index.coefficient_of(arena, v)).filter(|&n| n == 1 || is_near(arena.dtype(t), n));
     let Some((lane, stride)) = lanes.iter().find_map(|&v| Some((v, stride(v)?))) else { return };
     let dtype = arena.dtype(t);
-    if !(is_masked(dtype) || narrow && is_short(dtype)) || !is_speculable(arena, o) {
+    let has_masks = is_masked(dtype) || narrow && (is_short(dtype) || !all && is_byte(dtype));
+    if !has_masks || !is_speculable(arena, o) {
         return;
     }
     conjuncts(arena, c, &mut |c| {

@@ -10,7 +10,7 @@
 //! and substitutes let-bound index values. Indices are brought to the canonical form of [`Affine`], so that equal
 //! indices are equal expressions: later passes rely on it.
 
-use super::constant_lanes;
+use super::{constant_lanes, not_nan};
 use crate::codegen::facts::fails;
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, CmpOp, DType};
@@ -160,6 +160,7 @@ impl Simplifier {
                 let index = self.canonical(arena, index);
                 arena.load(buffer, index, ty)
             }
+            Expr::Binary(BinOp::And, a, b) => not_nan::conjunction(arena, a, b).unwrap_or(e),
             Expr::Binary(op, a, b) if arena.ty(e) == Ty::INDEX => match op {
                 BinOp::FloorDiv => self.floor_div(arena, a, b).or_else(|| self.regular(arena, e)).unwrap_or(e),
                 BinOp::FloorMod => self.floor_mod(arena, a, b).or_else(|| self.regular(arena, e)).unwrap_or(e),

@@ -15,7 +15,8 @@
 //! register. The pass handles loops of a few tiles; tiling larger loops is left to schedules.
 //!
 //! The last tile of a loop whose length is no multiple of the tile's ends where the loop ends, and so overlaps the one
-//! before: no element that is read is written, so that writing some elements twice changes nothing.
+//! before: no element that is read is written, so that writing some elements twice changes nothing. A tile of elements that are only
+//! copied, which need not be a square, has as few rows there as hold the rest.
 //!
 //! ```text
 //! i = 0 … 15, 14 … 29     tiles of 16 in a loop of 30
@@ -139,13 +140,24 @@ impl Tile {
     fn squares(&self, kernel: &mut Kernel) -> Option<SmallVec<[StmtId; 4]>> {
         let trips = |l: &For| kernel.arena.as_int(l.extent);
         let (read, written) = (trips(&self.read)?, trips(&self.written)?);
+        let narrow = Tile { lanes: self.rest(written), ..*self };
         let mut made = SmallVec::new();
-        for (n_read, read_from) in parts(read, self.columns) {
-            for (n_written, written_from) in parts(written, self.lanes) {
-                made.push(self.squares_from(kernel, [n_read, n_written], [read_from, written_from])?);
+        for (n_read, read_from) in parts(read, self.columns, self.columns) {
+            for (n_written, written_from) in parts(written, self.lanes, narrow.lanes) {
+                let tile = if written_from == 0 { self } else { &narrow };
+                made.push(tile.squares_from(kernel, [n_read, n_written], [read_from, written_from])?);
             }
         }
         Some(made)
+    }
+
+    /// The lanes of the last tile of the loop that writes.
+    fn rest(&self, written: i64) -> i64 {
+        let is_square = self.columns == self.lanes;
+        match (written % self.lanes) as u64 {
+            rest @ 1.. if !is_square => (rest.next_power_of_two() as i64).clamp(self.columns, self.lanes),
+            _ => self.lanes,
+        }
     }
 
     /// Loops over as many squares, from an iteration of the loop that reads and one of the loop that writes.
@@ -198,9 +210,9 @@ impl Tile {
 }
 
 /// The number of tiles that follow each other, and where they start: as many as fit into a loop, then one that ends with
-/// the loop.
-fn parts(trips: i64, lanes: i64) -> impl Iterator<Item = (i64, i64)> {
-    let last = (trips % lanes != 0).then_some((1, trips - lanes));
+/// the loop, with lanes of its own.
+fn parts(trips: i64, lanes: i64, of_last: i64) -> impl Iterator<Item = (i64, i64)> {
+    let last = (trips % lanes != 0).then_some((1, trips - of_last));
     std::iter::once((trips / lanes, 0)).chain(last)
 }
 

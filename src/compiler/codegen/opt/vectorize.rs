@@ -196,8 +196,9 @@ impl Shape {
         if machine.vectors.has_regions() && self.pays && is_masked(self.dtype) && self.narrowest == self.dtype.bytes() {
             return most;
         }
-        // Bytes alone have lanes of bytes.
-        if machine.vectors.has_regions() && self.pays && self.dtype.bytes() == 1 {
+        // Bytes alone have lanes of bytes, which take masks as wider ones do.
+        if machine.vectors.has_regions() && self.pays && self.dtype.bytes() == 1 && !machine.vectors.has_narrow_masks()
+        {
             let whole = most / machine.vectors.bytes as i64 * machine.vectors.bytes as i64;
             return whole.max(largest_power(most));
         }
@@ -519,11 +520,20 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     let extent = kernel.arena.index(n / row);
     inside.push(kernel.stmts.push(Stmt::For(For { var, extent, body, kind: LoopKind::Serial, ..*l })));
     sums.push(sum);
-    if let Some(term) = last
-        && let Stmt::Set { local, .. } = step
-    {
-        let value = kernel.arena.binary(sum_op, sum, term);
-        inside.push(kernel.stmts.push(Stmt::Set { local, value }));
+    match last {
+        // In loops around it, it has a register of its own, so that it need not wait for the row before it.
+        Some(term) if !outer.is_empty() => {
+            let (other, step) = reduction.sum(kernel, row, term, out);
+            inside.push(kernel.stmts.push(step));
+            sums[0] = kernel.arena.binary(sum_op, sum, other);
+        }
+        Some(term) => {
+            if let Stmt::Set { local, .. } = step {
+                let value = kernel.arena.binary(sum_op, sum, term);
+                inside.push(kernel.stmts.push(Stmt::Set { local, value }));
+            }
+        }
+        None => {}
     }
     match rest {
         Some(term) if !outer.is_empty() => {

@@ -19,7 +19,7 @@ pub(super) struct Widener {
     lanes: u16,
     /// Whether the machine has masked vector loads.
     masks: bool,
-    /// Whether these also exist for elements of 16 bits.
+    /// Whether these also exist for elements of 8 and 16 bits.
     narrow_masks: bool,
     /// Whether elements at any indices are loaded as vectors.
     gathers: bool,
@@ -372,7 +372,7 @@ impl Widener {
         let Expr::Load(_, index) = arena.expr(t) else { return false };
         let stride = self.stride(arena, index).filter(|&n| n == 1 || is_near(arena.dtype(t), n));
         let dtype = arena.dtype(t);
-        (is_masked(dtype) || self.narrow_masks && is_short(dtype))
+        (is_masked(dtype) || self.narrow_masks && (is_short(dtype) || is_byte(dtype)))
             && is_speculable(arena, o)
             && stride.is_some_and(|stride| self.is_window(arena, c, stride))
     }
@@ -428,6 +428,11 @@ pub(super) fn is_masked(dtype: DType) -> bool {
 /// Whether elements have 16 bits in memory and lanes of 32 bits, which can be loaded and stored under a mask with EVEX.
 pub(super) fn is_short(dtype: DType) -> bool {
     matches!(dtype, DType::Float16 | DType::BFloat16 | DType::Int16 | DType::UInt16)
+}
+
+/// Whether elements are integers of one byte, which can be loaded and stored under a mask with EVEX.
+pub(super) fn is_byte(dtype: DType) -> bool {
+    matches!(dtype, DType::Int8 | DType::UInt8)
 }
 
 /// Whether `e` reads memory that `other` does not.

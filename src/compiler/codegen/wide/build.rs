@@ -26,13 +26,17 @@ pub(super) fn build(
     vector_bytes: usize,
     features: Features,
 ) -> Option<(Code, Vec<RegionArg>)> {
+    // Vectors are divided, and joined again, by masks.
+    if features.lanes == Lanes::Words && !features.masks {
+        return None;
+    }
     let mut builder = Builder {
         exact: exact_locals(kernel, stmts),
         written: written(kernel, stmts),
         kernel,
         vector_bytes,
         features,
-        code: Code::default(),
+        code: Code { has_long_masks: features.lanes != Lanes::Wide, ..Code::default() },
         args: Vec::new(),
         arg_table: HashMap::default(),
         stream_table: HashMap::default(),
@@ -68,10 +72,30 @@ pub(super) struct Features {
     pub rounds_bf16: bool,
     /// Permutations of bytes.
     pub byte_permutes: bool,
-    /// Whether the region computes with bytes alone, in lanes of bytes; otherwise they take lanes of 32 bits.
-    pub bytes: bool,
+    /// Minima and maxima of float16.
+    pub float16: bool,
+    /// The lanes of elements of less than 32 bits.
+    pub lanes: Lanes,
     /// Whether loaded vectors are kept in registers for other uses, including those that gathers load.
     pub shares: bool,
+}
+
+/// The lanes that elements of less than 32 bits take in a region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Lanes {
+    /// Lanes of 32 bits.
+    Wide,
+    /// Lanes of bytes: the region computes with bytes alone.
+    Bytes,
+    /// Vectors take lanes of 16 bits: the region computes with elements of 16 bits alone.
+    Words,
+}
+
+impl Features {
+    /// Whether the region computes with bytes alone.
+    pub(super) fn bytes(&self) -> bool {
+        self.lanes == Lanes::Bytes
+    }
 }
 
 pub(super) struct Builder<'a> {
@@ -144,32 +168,49 @@ fn is_loaded(arena: &Arena, e: ExprId) -> bool {
 }
 
 impl Builder<'_> {
-    /// The narrow type of elements in memory that take wider lanes.
-    pub(super) fn memory_of(&self, dtype: DType) -> Option<Memory> {
-        if self.features.bytes { None } else { Memory::of(dtype) }
+    /// The narrow type in memory of a value that takes wider lanes.
+    pub(super) fn memory_of(&self, e: ExprId) -> Option<Memory> {
+        if self.features.bytes() || self.is_of_words(e) { None } else { Memory::of(self.kernel.arena.dtype(e)) }
     }
 
-    /// Whether elements are narrower in memory than in registers.
-    pub(super) fn is_narrow(&self, dtype: DType) -> bool {
-        !self.features.bytes && is_narrow(dtype)
+    /// Whether the elements of a value are narrower in memory than in registers.
+    pub(super) fn is_narrow(&self, e: ExprId) -> bool {
+        self.memory_of(e).is_some()
     }
 
     pub(super) fn shape(&self, e: ExprId) -> Option<Shape> {
         let ty = self.kernel.arena.ty(e);
-        let elem = if self.features.bytes { Elem::of_bytes(ty.dtype)? } else { Elem::of(ty.dtype)? };
+        let elem = match self.features.lanes {
+            Lanes::Bytes => Elem::of_bytes(ty.dtype)?,
+            Lanes::Words if ty.lanes > 1 => Elem::of_words(ty.dtype)?,
+            Lanes::Words | Lanes::Wide => Elem::of(ty.dtype)?,
+        };
         if ty.lanes == 1 {
             return Some(Shape { elem, width: Width::Scalar, n: 1, last: None });
         }
         let bytes = ty.lanes as usize * elem.bytes();
         let register = bytes.next_power_of_two().min(self.vector_bytes);
         let left = bytes % register;
-        if self.features.bytes {
-            // There are no masks for bytes.
-            let width = if register == 4 { Width::Scalar } else { Width::of_bytes(register)? };
-            return (left == 0).then_some(Shape { elem, width, n: bytes / register, last: None });
+        if elem.bytes() < 4 {
+            return self.narrow_shape(elem, bytes);
         }
         let last = if left == 0 { None } else { Some((left / elem.bytes()) as u8) };
         Some(Shape { elem, width: Width::of_bytes(register)?, n: bytes.div_ceil(register), last })
+    }
+
+    /// The division of so many bytes of elements of less than 32 bits: part of a register has a mask, which exists for
+    /// registers of at least 128 bits.
+    fn narrow_shape(&self, elem: Elem, bytes: usize) -> Option<Shape> {
+        let register = bytes.next_power_of_two().min(self.vector_bytes);
+        if bytes.is_multiple_of(register) && (register >= 8 || register == 4 && elem.bytes() == 1) {
+            // Four bytes are as wide as a scalar.
+            let width = if register == 4 { Width::Scalar } else { Width::of_bytes(register)? };
+            return Some(Shape { elem, width, n: bytes / register, last: None });
+        }
+        let register = register.max(16);
+        let last = u8::try_from(bytes % register / elem.bytes()).ok()?;
+        let shape = Shape { elem, width: Width::of_bytes(register)?, n: bytes.div_ceil(register), last: Some(last) };
+        self.features.masks.then_some(shape)
     }
 
     /// Loads the `i`-th piece of a value.
@@ -177,7 +218,7 @@ impl Builder<'_> {
         let Shape { elem, width, n, last } = *shape;
         let (dst, mem) = (self.fresh(), self.piece(at, i)?);
         if self.guard.is_some() {
-            if self.features.bytes {
+            if elem.bytes() < 4 && !self.features.masks || self.features.bytes() && width == Width::Scalar {
                 return None;
             }
             let (mask, width) = self.guard_of_lanes(shape, last.filter(|_| i + 1 == n))?;
@@ -263,14 +304,17 @@ impl Builder<'_> {
                 Some(())
             }
             Stmt::Store { buffer, index, value } => {
-                let narrow = self.memory_of(self.kernel.buffer(buffer).dtype);
+                let narrow = match self.is_of_words(value) {
+                    true => None,
+                    false => Memory::of(self.kernel.buffer(buffer).dtype).filter(|_| !self.features.bytes()),
+                };
                 let bytes = super::stored(&self.kernel.arena, value);
                 let narrow = narrow.filter(|_| bytes == value);
                 let value = if narrow.is_some() { self.low_bits(value) } else { bytes };
                 let shape = self.shape(value)?;
                 let pieces = match self.kernel.arena.dtype(value) {
-                    DType::Bool if !self.features.bytes => self.numbers(value, DType::Int32, &shape)?,
-                    _ => self.expr(value)?,
+                    DType::Bool if !self.features.bytes() => self.numbers(value, DType::Int32, &shape)?,
+                    _ => self.stored_lanes(value)?,
                 };
                 let at = self.address(buffer, index)?;
                 if let Some(memory) = narrow {
@@ -278,7 +322,7 @@ impl Builder<'_> {
                     self.forget_buffer(buffer);
                     return Some(());
                 }
-                if self.features.bytes && self.kernel.arena.lanes(value) == 1 {
+                if self.features.bytes() && self.kernel.arena.lanes(value) == 1 {
                     self.push(Inst::StoreLow { src: pieces[0], mem: at, bytes: 1 });
                     self.forget_buffer(buffer);
                     return Some(());
@@ -298,7 +342,8 @@ impl Builder<'_> {
                 Some(())
             }
             Stmt::Let { var, value } => {
-                let pieces = self.expr(value)?;
+                let is_split = self.is_of_words(value) && self.kernel.arena.dtype(value) == DType::BFloat16;
+                let pieces = if is_split { self.split(value)? } else { self.expr(value)? };
                 let pieces = pieces.into_iter().map(|v| self.own_copy(v)).collect();
                 self.vars.insert(var, pieces);
                 if self.kernel.arena.dtype(value).is_int() {
@@ -313,7 +358,7 @@ impl Builder<'_> {
 
     /// Sets a register of the loop IR. An addition to the register itself is done in place.
     fn set(&mut self, local: LocalId, value: ExprId) -> Option<()> {
-        if self.kernel.arena.dtype(value) == DType::Bool && !self.features.bytes {
+        if self.kernel.arena.dtype(value) == DType::Bool && !self.features.bytes() {
             return None;
         }
         let shape = self.shape(value)?;
@@ -321,6 +366,7 @@ impl Builder<'_> {
         if let Expr::Call(Intrinsic::Fma, list) = self.kernel.arena.expr(value)
             && let &[a, b, c] = self.kernel.arena.list(list)
             && c == own
+            && shape.elem.bytes() >= 4
             && let Some(accs) = self.locals.get(&local).cloned()
             && !self.mentions_local(a, local)
             && !self.mentions_local(b, local)
@@ -343,6 +389,9 @@ impl Builder<'_> {
         {
             let Shape { elem, width, .. } = shape;
             // Half-precision floats are not computed as written here, so that one rounding of `float32` is as good as two.
+            if self.is_of_words(value) {
+                return None;
+            }
             if elem == Elem::F32 && is_narrow(self.kernel.arena.dtype(value)) {
                 self.accumulate(&accs, a, b, &shape)?;
                 self.forget_local(local);
@@ -357,7 +406,8 @@ impl Builder<'_> {
             }
         } else if let Expr::Binary(op, sum, other) = self.kernel.arena.expr(value)
             && sum == own
-            && !self.is_narrow(self.kernel.arena.dtype(value))
+            && !self.is_narrow(value)
+            && shape.elem != Elem::BF16
             && let Some(op) = self.operation(op, shape.elem)
             && let Some(accs) = self.locals.get(&local).cloned()
             && !self.mentions_local(other, local)
@@ -366,7 +416,21 @@ impl Builder<'_> {
                 self.push(Inst::Binary { op, dst: acc, a: acc, b, elem: shape.elem, width: shape.width });
             }
         } else {
-            let pieces = self.expr(value)?;
+            let is_split = shape.elem == Elem::BF16;
+            if is_split
+                && let Expr::Binary(op, sum, other) = self.kernel.arena.expr(value)
+                && sum == own
+                && let Some(accs) = self.locals.get(&local).cloned()
+                && !self.mentions_local(other, local)
+            {
+                let op = self.operation_on_words(op, shape.elem)?;
+                for (&acc, &b) in accs.iter().zip(&self.split(other)?) {
+                    self.push(Inst::Binary { op, dst: acc, a: acc, b, elem: Elem::F32, width: shape.width });
+                }
+                self.forget_local(local);
+                return Some(());
+            }
+            let pieces = if is_split { self.split(value)? } else { self.expr(value)? };
             let old = self.locals.get(&local).cloned();
             let is_new = old.is_none();
             let dsts = old.unwrap_or_else(|| (0..pieces.len()).map(|_| self.fresh()).collect());
@@ -384,9 +448,10 @@ impl Builder<'_> {
     /// The operation on lanes, if there is an instruction for it. Conditions are bytes 0 and 1 where all lanes are bytes.
     fn operation(&self, op: BinOp, elem: Elem) -> Option<Op2> {
         match op {
-            BinOp::Mul if self.features.bytes => None,
-            BinOp::And if self.features.bytes => Some(Op2::And),
-            BinOp::Or if self.features.bytes => Some(Op2::Or),
+            _ if elem.bytes() == 2 => self.operation_on_words(op, elem),
+            BinOp::Mul if self.features.bytes() => None,
+            BinOp::And if self.features.bytes() => Some(Op2::And),
+            BinOp::Or if self.features.bytes() => Some(Op2::Or),
             _ => Op2::of(op, elem),
         }
     }
@@ -591,7 +656,7 @@ impl Builder<'_> {
         if let Some(known) = self.memo.get(&e) {
             return Some(known.clone());
         }
-        let pieces = if self.kernel.arena.dtype(e) == DType::Bool && !self.features.bytes {
+        let pieces = if self.kernel.arena.dtype(e) == DType::Bool && !self.features.bytes() {
             self.condition(e)?
         } else {
             let shape = self.shape(e)?;
@@ -651,10 +716,21 @@ impl Builder<'_> {
                 Some(SmallVec::from_elem(dst, 1))
             }
             Expr::Local(l) => self.locals.get(&l).cloned(),
-            Expr::Load(buffer, index) => match self.memory_of(self.kernel.arena.dtype(e)) {
+            Expr::Load(buffer, index) => match self.memory_of(e) {
                 Some(memory) => self.load_narrow(buffer, index, memory, shape),
                 None => self.load(buffer, index, self.kernel.arena.lanes(e) == 1, shape),
             },
+            Expr::Broadcast(a) if elem.bytes() == 2 => {
+                let one = match self.kernel.arena.expr(a) {
+                    Expr::Load(buffer, index) if self.guard.is_none() => {
+                        let (mem, dst) = (self.address(buffer, index)?, self.fresh());
+                        self.push(Inst::LoadAll { dst, mem, elem, width });
+                        dst
+                    }
+                    _ => self.bits_of(a, elem)?,
+                };
+                Some(SmallVec::from_elem(one, n))
+            }
             Expr::Broadcast(a) => {
                 let a = self.unwidened(a);
                 let one = match self.kernel.arena.expr(a) {
@@ -670,7 +746,7 @@ impl Builder<'_> {
                         dst
                     }
                     Expr::Load(buffer, index) if self.repeats(a) => {
-                        let memory = self.memory_of(self.kernel.arena.dtype(a))?;
+                        let memory = self.memory_of(a)?;
                         let mem = self.address(buffer, index)?;
                         let dst = self.fresh();
                         self.push(Inst::LoadAllNarrow { dst, mem, memory, width });
@@ -689,7 +765,10 @@ impl Builder<'_> {
                 if let Some((vectors, others)) = reduce::several(&self.kernel.arena, op, e) {
                     return self.reduce_with(op, &vectors, &others);
                 }
-                if self.features.bytes && op == BinOp::Mul {
+                if elem.bytes() == 2 {
+                    return self.binary_of_words(op, a, b, shape);
+                }
+                if self.features.bytes() && op == BinOp::Mul {
                     let (a, b) = (self.expr(a)?, self.expr(b)?);
                     return Some(self.products_of_bytes(&a, &b, shape));
                 }
@@ -697,19 +776,20 @@ impl Builder<'_> {
                 let (a, b) = (self.expr(a)?, self.expr(b)?);
                 let value = self.binary(op, &a, &b, elem, width);
                 let dtype = self.kernel.arena.dtype(e);
-                let leaves_range = self.is_narrow(dtype) && matches!(op, Op2::Add | Op2::Sub | Op2::Mul);
+                let leaves_range = self.is_narrow(e) && matches!(op, Op2::Add | Op2::Sub | Op2::Mul);
                 if leaves_range && !dtype.is_float() {
                     return Some(self.wrapped(value, DType::Int32, dtype, width));
                 }
                 Some(value)
             }
+            Expr::Call(..) if elem.bytes() == 2 => None,
             Expr::Call(..) => self.call(e, shape),
-            Expr::Cast(a) if self.features.bytes => {
+            Expr::Cast(a) if self.features.bytes() => {
                 let (from, to) = (self.kernel.arena.dtype(a), self.kernel.arena.dtype(e));
                 if to == DType::Bool && from != DType::Bool { None } else { self.expr(a) }
             }
             Expr::Compare(op @ (CmpOp::Eq | CmpOp::Ne), a, b)
-                if self.features.bytes && self.kernel.arena.dtype(a) == DType::Bool =>
+                if self.features.bytes() && self.kernel.arena.dtype(a) == DType::Bool =>
             {
                 let (a, b) = (self.expr(a)?, self.expr(b)?);
                 let differ = self.binary(Op2::Xor, &a, &b, elem, width);
@@ -718,20 +798,22 @@ impl Builder<'_> {
             }
             // 1 for each byte but 0.
             Expr::Compare(CmpOp::Ne, a, b)
-                if self.features.bytes
+                if self.features.bytes()
                     && self.kernel.arena.dtype(a) == DType::UInt8
                     && self.kernel.arena.is_number(b, 0) =>
             {
                 let (a, one) = (self.expr(a)?, self.constant(0x0101_0101, elem));
                 Some(self.with_all(Op2::Min, &a, one, shape))
             }
-            Expr::Not(a) if self.features.bytes => {
+            Expr::Not(a) if self.features.bytes() => {
                 let (a, one) = (self.expr(a)?, self.constant(0x0101_0101, elem));
                 Some(self.with_all(Op2::Xor, &a, one, shape))
             }
-            Expr::Select(..) | Expr::IfThenElse(..) | Expr::Lookup(..) if self.features.bytes => None,
+            Expr::Select(..) | Expr::Lookup(..) if elem.bytes() < 4 => None,
+            Expr::Cast(_) | Expr::Reinterpret(_) if elem.bytes() == 2 => None,
             Expr::Cast(a) => self.convert(a, self.kernel.arena.dtype(e), shape),
-            Expr::Reduce(op, a) if self.features.bytes => self.reduce_bytes(op, a),
+            Expr::Reduce(op, a) if self.features.bytes() => self.reduce_bytes(op, a),
+            Expr::Reduce(op, a) if self.is_of_words(a) => self.reduce_words(op, a),
             Expr::Reduce(op, a) => {
                 let value = self.reduce(op, a)?;
                 let dtype = self.kernel.arena.dtype(e);
@@ -747,12 +829,13 @@ impl Builder<'_> {
             Expr::Select(c, t, o) => self.select(c, t, o, shape),
             Expr::IfThenElse(..) => self.guarded(e, shape),
             Expr::Compare(..) | Expr::Not(_) | Expr::Ramp(..) | Expr::Extract(..) => None,
-            Expr::Pack(_) if self.features.bytes && !self.features.byte_permutes => None,
+            Expr::Pack(_) if elem.bytes() == 1 && !self.features.byte_permutes => None,
+            Expr::Pack(_) if elem.bytes() == 2 && !self.features.masks => None,
             Expr::Pack(_) if reduce::rows_of(&self.kernel.arena, e).is_some() => self.reduce_rows(e, shape),
             Expr::Pack(_) if is_gather(&self.kernel.arena, e) => self.gather(e, shape),
             Expr::Pack(_) if is_numbers(&self.kernel.arena, e) => self.numbers_of(e, shape),
             Expr::Pack(_) if lanes_of(&self.kernel.arena, e).is_some() => self.shuffled(e, shape),
-            Expr::Pack(_) if self.features.bytes => None,
+            Expr::Pack(_) if elem.bytes() < 4 => None,
             Expr::Pack(_) => self.row(e, shape),
         }
     }
@@ -786,7 +869,7 @@ impl Builder<'_> {
     /// The memory of a value, if its representation there is the same as in registers.
     fn in_memory(&self, e: ExprId) -> Option<(BufferId, ExprId)> {
         match self.kernel.arena.expr(e) {
-            Expr::Load(buffer, index) if !self.is_narrow(self.kernel.arena.dtype(e)) => Some((buffer, index)),
+            Expr::Load(buffer, index) if !self.is_narrow(e) => Some((buffer, index)),
             _ => super::word(&self.kernel.arena, e),
         }
     }
@@ -812,7 +895,7 @@ impl Builder<'_> {
         let arena = &self.kernel.arena;
         let converts = arena.dtype(e) != DType::Float16 || self.features.halves;
         matches!(arena.expr(e), Expr::Load(_, index) if arena.lanes(index) == 1)
-            && self.is_narrow(arena.dtype(e))
+            && self.is_narrow(e)
             && arena.lanes(e) == 1
             && arena.dtype(e) != DType::Bool
             && converts

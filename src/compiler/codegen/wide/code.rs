@@ -28,6 +28,14 @@ pub(super) enum Elem {
     I8,
     /// Unsigned bytes and booleans, likewise.
     U8,
+    /// Signed 16-bit integers, in regions that compute with elements of 16 bits alone.
+    I16,
+    /// Unsigned 16-bit integers, likewise.
+    U16,
+    /// float16, likewise.
+    F16,
+    /// bfloat16, likewise; only moved between lanes and memory.
+    BF16,
 }
 
 impl Elem {
@@ -52,9 +60,20 @@ impl Elem {
         }
     }
 
+    /// The lane type of elements of 16 bits; `None` for other types.
+    pub(super) fn of_words(dtype: DType) -> Option<Elem> {
+        match dtype {
+            DType::Int16 => Some(Elem::I16),
+            DType::UInt16 => Some(Elem::U16),
+            DType::Float16 => Some(Elem::F16),
+            DType::BFloat16 => Some(Elem::BF16),
+            _ => None,
+        }
+    }
+
     /// Whether lanes are integers.
     pub(super) fn is_int(self) -> bool {
-        !matches!(self, Elem::F32 | Elem::F64)
+        !matches!(self, Elem::F32 | Elem::F64 | Elem::F16 | Elem::BF16)
     }
 
     /// Size of a lane.
@@ -63,6 +82,7 @@ impl Elem {
             Elem::F32 | Elem::I32 => 4,
             Elem::F64 | Elem::I64 => 8,
             Elem::I8 | Elem::U8 => 1,
+            Elem::I16 | Elem::U16 | Elem::F16 | Elem::BF16 => 2,
         }
     }
 }
@@ -397,7 +417,7 @@ pub(super) enum Inst {
     /// The mask with these bits, in the form that comparisons produce.
     Lanes {
         dst: VReg,
-        bits: u16,
+        bits: u64,
         elem: Elem,
     },
     Unary {
@@ -555,6 +575,20 @@ pub(super) enum Inst {
         b: VReg,
         width: Width,
     },
+    /// The 16-bit lanes of `a` selected by those of the indices (`vpermw`).
+    PermuteWords {
+        dst: VReg,
+        indices: VReg,
+        a: VReg,
+        width: Width,
+    },
+    /// Replaces `acc` by 16-bit lanes selected from `acc` and `b` (`vpermt2w`).
+    Permute2Words {
+        acc: VReg,
+        indices: VReg,
+        b: VReg,
+        width: Width,
+    },
     /// Replaces `acc` by lanes selected from `acc` and `b`, whose lanes are numbered after those of `acc` (`vpermt2d`,
     /// EVEX).
     Permute2 {
@@ -623,10 +657,11 @@ impl Inst {
             | Inst::JoinMasks { low: a, high: b, .. }
             | Inst::Permute { indices: a, a: b, .. }
             | Inst::PermuteBytes { indices: a, a: b, .. }
+            | Inst::PermuteWords { indices: a, a: b, .. }
             | Inst::Blend { a, b, .. } => SmallVec::from_slice(&[a, b]),
-            Inst::Permute2 { acc, indices, b, .. } | Inst::Permute2Bytes { acc, indices, b, .. } => {
-                SmallVec::from_slice(&[acc, indices, b])
-            }
+            Inst::Permute2 { acc, indices, b, .. }
+            | Inst::Permute2Bytes { acc, indices, b, .. }
+            | Inst::Permute2Words { acc, indices, b, .. } => SmallVec::from_slice(&[acc, indices, b]),
             Inst::Gather { acc, mask, indices, .. } => SmallVec::from_slice(&[acc, mask, indices]),
             Inst::MulAdd { a, b, c, .. } => SmallVec::from_slice(&[a, b, c]),
             Inst::Select { mask, then, otherwise, .. } => SmallVec::from_slice(&[mask, then, otherwise]),
@@ -672,11 +707,13 @@ impl Inst {
             | Inst::Counted { dst, .. }
             | Inst::Permute { dst, .. }
             | Inst::PermuteBytes { dst, .. }
+            | Inst::PermuteWords { dst, .. }
             | Inst::Blend { dst, .. }
             | Inst::InsertChunk { dst, .. }
             | Inst::Move { dst, .. } => Some(dst),
             Inst::Permute2 { acc, .. }
             | Inst::Permute2Bytes { acc, .. }
+            | Inst::Permute2Words { acc, .. }
             | Inst::Gather { acc, .. }
             | Inst::Fma { acc, .. }
             | Inst::FmaMem { acc, .. }
@@ -747,8 +784,10 @@ impl Inst {
             | Inst::Dot4 { a, b, .. }
             | Inst::Permute { indices: a, a: b, .. }
             | Inst::PermuteBytes { indices: a, a: b, .. }
+            | Inst::PermuteWords { indices: a, a: b, .. }
             | Inst::Permute2 { indices: a, b, .. }
             | Inst::Permute2Bytes { indices: a, b, .. }
+            | Inst::Permute2Words { indices: a, b, .. }
             | Inst::Gather { indices: a, mask: b, .. }
             | Inst::Blend { a, b, .. }
             | Inst::Fma { a, b, .. } => {
@@ -810,6 +849,8 @@ pub(super) struct Code {
     /// The class of each virtual register.
     pub classes: Vec<Class>,
     pub streams: Vec<Stream>,
+    /// Whether masks have more than sixteen lanes.
+    pub has_long_masks: bool,
     /// The lanes of lookup tables, each table once.
     pub tables: Vec<SmallVec<[u32; 16]>>,
 }

@@ -18,7 +18,7 @@ pub(super) enum Constant {
     /// The same bits in all lanes.
     Splat(u64, Elem),
     /// A mask: its bits, and the bytes of a lane.
-    Lanes(u16, usize),
+    Lanes(u64, usize),
     /// Lane numbers for permutations, as bytes.
     Indices(u128),
     /// A lookup table.
@@ -69,17 +69,17 @@ fn holds(arena: &Arena, c: ExprId, lane: i64) -> Option<bool> {
 
 impl Builder<'_> {
     /// The lanes of each piece in which a condition holds, as bits, and all lanes of that piece, if they are known.
-    pub(super) fn known_lanes(&self, c: ExprId, shape: &Shape) -> Option<SmallVec<[(u16, u16); 4]>> {
+    pub(super) fn known_lanes(&self, c: ExprId, shape: &Shape) -> Option<SmallVec<[(u64, u64); 4]>> {
         let (arena, lanes) = (&self.kernel.arena, self.kernel.arena.lanes(c));
         holds(arena, c, 0)?;
         let per_piece = self.vector_bytes / shape.elem.bytes();
-        if per_piece > 16 || lanes == 1 {
+        if per_piece > 64 || lanes == 1 {
             return None;
         }
         let numbers: SmallVec<[i64; 16]> = (0..i64::from(lanes)).collect();
         let of_piece = |lanes: &[i64]| {
             lanes.iter().enumerate().try_fold((0, 0), |(found, all), (i, &lane)| {
-                Some((found | u16::from(holds(arena, c, lane)?) << i, all | 1 << i))
+                Some((found | u64::from(holds(arena, c, lane)?) << i, all | 1 << i))
             })
         };
         numbers.chunks(per_piece).map(of_piece).collect()
@@ -88,6 +88,9 @@ impl Builder<'_> {
     /// A vector of numbers.
     pub(super) fn numbers_of(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
         let Expr::Pack(list) = self.kernel.arena.expr(e) else { return None };
+        if shape.elem.bytes() < 4 {
+            return None;
+        }
         let items: SmallVec<[ExprId; 16]> = self.kernel.arena.list(list).into();
         let (words, whole) = (shape.elem.bytes() / 4, self.vector_bytes / 4);
         let mut pieces = Pieces::new();
@@ -115,7 +118,7 @@ impl Builder<'_> {
     }
 
     /// The mask with these bits.
-    pub(super) fn lane_mask(&mut self, bits: u16, elem: Elem) -> VReg {
+    pub(super) fn lane_mask(&mut self, bits: u64, elem: Elem) -> VReg {
         let constant = Constant::Lanes(bits, elem.bytes());
         self.filled(constant, Self::fresh_mask, |_, dst| Inst::Lanes { dst, bits, elem })
     }

@@ -167,7 +167,7 @@ impl Builder<'_> {
         let holds =
             |s: &&Span| s.buffer == own.buffer && s.base == own.base && s.first <= own.first && own.last <= s.last;
         let span = self.shared_spans().iter().find(holds).copied().unwrap_or(own);
-        let starts = starts(&span, &gather, (self.vector_bytes / shape.elem.bytes()) as i64);
+        let starts = starts(&span, &gather, (self.vector_bytes / shape.elem.bytes()) as i64, self.features.masks);
         let per_piece = self.vector_bytes / shape.elem.bytes();
         gather.offsets.chunks(per_piece).map(|lanes| self.permuted(&gather, lanes, &starts, shape)).collect()
     }
@@ -199,8 +199,10 @@ impl Builder<'_> {
         if is_whole {
             return Some(chunks[0].register);
         }
-        if shape.elem.bytes() == 1 {
-            return self.selected_bytes(chunks, sources);
+        match shape.elem.bytes() {
+            1 => return self.selected_bytes(chunks, sources),
+            2 => return self.selected_words(chunks, sources),
+            _ => {}
         }
         let whole = Width::of_bytes(self.vector_bytes)?;
         if chunks.len() == 1 || !self.features.masks {
@@ -236,6 +238,31 @@ impl Builder<'_> {
             self.push(Inst::Permute2Bytes { acc, indices, b: chunk.register, width });
         }
         Some(acc)
+    }
+
+    /// As [`selected`](Self::selected), for 16-bit lanes.
+    fn selected_words(&mut self, chunks: &[Chunk], sources: &[(usize, u8)]) -> Option<VReg> {
+        let width = Width::of_bytes(self.vector_bytes)?;
+        let table = (self.vector_bytes / 2) as u8;
+        let acc = self.fresh();
+        if chunks.len() == 1 {
+            let indices = self.word_indices(sources.iter().map(|&(_, at)| at));
+            self.push(Inst::PermuteWords { dst: acc, indices, a: chunks[0].register, width });
+            return Some(acc);
+        }
+        self.push(Inst::Move { dst: acc, src: chunks[0].register });
+        for (number, chunk) in chunks.iter().enumerate().skip(1) {
+            let indices = self.word_indices(merged(sources, number, table));
+            self.push(Inst::Permute2Words { acc, indices, b: chunk.register, width });
+        }
+        Some(acc)
+    }
+
+    /// A register of the numbers of 16-bit lanes.
+    fn word_indices(&mut self, words: impl Iterator<Item = u8>) -> VReg {
+        let mut all: SmallVec<[u8; 32]> = words.collect();
+        all.resize(self.vector_bytes / 2, 0);
+        self.table(all.chunks(2).map(|pair| u32::from(pair[0]) | u32::from(pair[1]) << 16).collect())
     }
 
     /// A register of the numbers of bytes.
@@ -297,12 +324,12 @@ pub(super) struct Starts {
 }
 
 /// The registers of a span. The last one ends with the span, and may overlap the previous one.
-pub(super) fn starts(span: &Span, gather: &Gather, lanes: i64) -> Starts {
+pub(super) fn starts(span: &Span, gather: &Gather, lanes: i64, has_masks: bool) -> Starts {
     let n = span.last - span.first + 1;
     let lanes = match n {
         _ if n >= lanes => lanes,
-        // If elements are narrower in memory, loads take the number of elements of a register, a half, or a quarter.
-        _ if super::narrow::is_narrow(gather.dtype) => 1 << n.ilog2(),
+        // If elements are narrower in memory and there are no masks for them, loads take the number of elements of a register, a half, or a quarter.
+        _ if super::narrow::is_narrow(gather.dtype) && !has_masks => 1 << n.ilog2(),
         _ => n,
     };
     Starts { first: span.first, last: span.last - lanes + 1, lanes }

@@ -72,6 +72,9 @@ impl Builder<'_> {
         self.guard = None;
         let pieces = pieces?;
         let Shape { elem, width, .. } = *shape;
+        if elem.bytes() < 4 && (self.is_split(o) || !matches!(self.kernel.arena.expr(t), Expr::Load(..))) {
+            return None;
+        }
         let zero = match self.kernel.arena.expr(o) {
             Expr::Broadcast(a) => self.constant_bits(a, elem),
             _ => self.constant_bits(o, elem),

@@ -23,8 +23,9 @@ pub(super) fn is_call(arena: &Arena, e: ExprId) -> bool {
         | Intrinsic::NearbyInt
         | Intrinsic::CopySign
         | Intrinsic::IsNan => dtype.is_float(),
-        Intrinsic::BitAnd | Intrinsic::BitOr => matches!(dtype, DType::Int32 | DType::Int64 | DType::Bool),
-        Intrinsic::BitXor => matches!(dtype, DType::Int32 | DType::Int64),
+        Intrinsic::BitAnd | Intrinsic::BitOr | Intrinsic::BitXor => {
+            matches!(dtype, DType::Int32 | DType::Int64 | DType::Bool)
+        }
         Intrinsic::ShiftLeft | Intrinsic::ShiftRight => dtype == DType::Int32,
         _ => false,
     }
@@ -51,10 +52,16 @@ pub(super) fn connective(arena: &Arena, e: ExprId) -> Option<(Op2, ExprId, ExprI
     match arena.expr(e) {
         Expr::Binary(BinOp::And, a, b) => Some((Op2::And, a, b)),
         Expr::Binary(BinOp::Or, a, b) => Some((Op2::Or, a, b)),
-        Expr::Call(f @ (Intrinsic::BitAnd | Intrinsic::BitOr), list) => match *arena.list(list) {
-            [a, b] => Some((if f == Intrinsic::BitAnd { Op2::And } else { Op2::Or }, a, b)),
-            _ => None,
-        },
+        Expr::Call(f, list) => {
+            let op = match f {
+                Intrinsic::BitAnd => Op2::And,
+                Intrinsic::BitOr => Op2::Or,
+                Intrinsic::BitXor => Op2::Xor,
+                _ => return None,
+            };
+            let &[a, b] = arena.list(list) else { return None };
+            Some((op, a, b))
+        }
         _ => None,
     }
 }

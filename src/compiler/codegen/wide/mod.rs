@@ -7,7 +7,7 @@
 //! [`build`] makes vector code over virtual registers (with [`lanes`] for conditions and functions, [`guard`] and
 //! [`window`] for padding, [`transpose`], [`gather`] and [`shuffle`] for shuffles, [`scattered`] for elements at any
 //! indices, [`lookup`] for rows at any indices, [`index`] for indices as values, [`long`] for 64-bit integers,
-//! [`reduce`] for lanes that become one), [`prefetch`] adds prefetches, [`assign`] allocates machine registers, and
+//! [`reduce`] for lanes that become one, [`words`] for elements of 16 bits alone), [`prefetch`] adds prefetches, [`assign`] allocates machine registers, and
 //! the target ([`target::VectorTarget`]; [`x86`]) encodes the code. Cranelift's code calls regions with a pointer to
 //! their arguments. A run that some step refuses is divided; single statements that cannot be regions are compiled by
 //! Cranelift.
@@ -39,6 +39,7 @@ mod strided;
 mod target;
 mod transpose;
 mod window;
+mod words;
 mod x86;
 
 use super::CodegenOptions;
@@ -49,6 +50,7 @@ use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::{Seen, for_each_expr, for_each_operand};
 use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, LoopKind, Stmt, StmtId, VarId};
 use crate::machine::{Isa, VectorUnit};
+use build::Lanes;
 use code::Elem;
 pub(super) use gather::is_gather;
 use hashbrown::{HashMap, HashSet};
@@ -270,18 +272,20 @@ impl Planner<'_> {
         let available = self.target.registers();
         // Under register pressure, values that are in memory are reloaded; if that is not enough, what is loaded or
         // assembled from loads is not shared, and the rest is reloaded.
-        let only_bytes = stmts.iter().all(|&s| self.is_of_bytes(s));
-        let modes: &[(bool, bool)] = if only_bytes {
-            &[(true, true), (true, false), (false, true), (false, false)]
-        } else {
-            &[(false, true), (false, false)]
+        let only = |elem: fn(DType) -> Option<Elem>| stmts.iter().all(|&s| self.is_of(s, elem));
+        let narrow = match () {
+            () if only(Elem::of_bytes) => Some(Lanes::Bytes),
+            () if only(Elem::of_words) => Some(Lanes::Words),
+            () => None,
         };
-        for &(bytes, shares) in modes {
+        let lanes = narrow.into_iter().chain([Lanes::Wide]);
+        for (lanes, shares) in lanes.flat_map(|lanes| [(lanes, true), (lanes, false)]) {
+            let is_narrow = lanes != Lanes::Wide;
             let features = self.target.features(self.options, shares);
-            let features = build::Features { bytes, ..features };
+            let features = build::Features { lanes, ..features };
             let vector_bytes = self.target.vector_bytes();
             let Some((mut code, mut args)) = build::build(self.kernel, &stmts, vector_bytes, features) else {
-                if bytes {
+                if is_narrow {
                     continue;
                 }
                 return false;
@@ -310,7 +314,7 @@ impl Planner<'_> {
             });
             let Some(registers) = assigned else { continue };
             let Some(encoded) = self.target.encode(&code, &registers) else {
-                if bytes {
+                if is_narrow {
                     continue;
                 }
                 return false;
@@ -321,13 +325,13 @@ impl Planner<'_> {
         false
     }
 
-    /// Whether a statement computes with bytes and booleans alone.
-    fn is_of_bytes(&self, s: StmtId) -> bool {
+    /// Whether a statement computes only with types that have a lane type.
+    fn is_of(&self, s: StmtId, elem: fn(DType) -> Option<Elem>) -> bool {
         let arena = &self.kernel.arena;
         let mut fits = true;
         each(self.kernel, s, &mut |stmt| match stmt {
             Stmt::Store { value, .. } | Stmt::Let { value, .. } | Stmt::Set { value, .. } => {
-                values(arena, value, &mut |e| fits &= Elem::of_bytes(arena.dtype(e)).is_some());
+                values(arena, value, &mut |e| fits &= elem(arena.dtype(e)).is_some());
             }
             _ => {}
         });

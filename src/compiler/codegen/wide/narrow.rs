@@ -13,6 +13,7 @@ use crate::codegen::facts::is_index_sum;
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, CmpOp, Const, DType};
 use crate::loopir::{Arena, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, StmtId};
+use half::{bf16, f16};
 use hashbrown::HashSet;
 use smallvec::SmallVec;
 
@@ -53,7 +54,7 @@ pub(super) fn exact_locals(kernel: &Kernel, stmts: &[StmtId]) -> HashSet<LocalId
 }
 
 /// Whether a value is one of the elements of its type from which it follows: loaded, selected, or moved between lanes.
-fn is_exact(arena: &Arena, locals: &HashSet<LocalId, FxBuild>, e: ExprId) -> bool {
+pub(super) fn is_exact(arena: &Arena, locals: &HashSet<LocalId, FxBuild>, e: ExprId) -> bool {
     let is_exact = |e| is_exact(arena, locals, e);
     match arena.expr(e) {
         Expr::Load(..) | Expr::Float(_) => true,
@@ -449,6 +450,9 @@ impl Builder<'_> {
             (Const::Float(v), Elem::F32) => Some(u64::from((v as f32).to_bits())),
             (Const::Float(v), Elem::F64) => Some(v.to_bits()),
             (Const::Int(v), Elem::I64) => Some(v as u64),
+            (Const::Int(v), Elem::I16 | Elem::U16) => Some(u64::from(v as u16) * 0x0001_0001),
+            (Const::Float(v), Elem::F16) => Some(u64::from(f16::from_f64(v).to_bits()) * 0x0001_0001),
+            (Const::Float(v), Elem::BF16) => Some(u64::from(bf16::from_f64(v).to_bits()) * 0x0001_0001),
             (Const::Int(v), Elem::I8 | Elem::U8) => Some(u64::from(v as u8) * 0x0101_0101),
             (Const::Int(v), Elem::I32) => Some(u64::from(v as i32 as u32)),
             _ => None,

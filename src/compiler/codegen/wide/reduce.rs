@@ -150,7 +150,13 @@ impl Builder<'_> {
     }
 
     /// Reduces all lanes of registers.
-    fn reduce_lanes(&mut self, op: BinOp, mut pieces: Pieces, elem: Elem, mut width: Width) -> Option<Pieces> {
+    pub(super) fn reduce_lanes(
+        &mut self,
+        op: BinOp,
+        mut pieces: Pieces,
+        elem: Elem,
+        mut width: Width,
+    ) -> Option<Pieces> {
         let op = Op2::of(op, elem)?;
         pieces = self.reduce_pieces(op, pieces, elem, width);
         let mut lanes = width.bytes()? / elem.bytes();
@@ -168,7 +174,7 @@ impl Builder<'_> {
     }
 
     /// Combines registers to one.
-    fn reduce_pieces(&mut self, op: Op2, mut pieces: Pieces, elem: Elem, width: Width) -> Pieces {
+    pub(super) fn reduce_pieces(&mut self, op: Op2, mut pieces: Pieces, elem: Elem, width: Width) -> Pieces {
         let mut left = pieces.len();
         while left > 1 {
             let half = left / 2;
@@ -182,9 +188,11 @@ impl Builder<'_> {
 
     /// Reduces all lanes of bytes by halving, down to the lowest one.
     pub(super) fn reduce_bytes(&mut self, op: BinOp, a: ExprId) -> Option<Pieces> {
-        let Shape { elem, mut width, .. } = self.shape(a)?;
-        let op = Op2::of(op, elem).filter(|&op| op != Op2::Mul)?;
-        let pieces = self.expr(a)?;
+        let shape = self.shape(a)?;
+        let Shape { elem, mut width, .. } = shape;
+        let lane_op = Op2::of(op, elem).filter(|&op| op != Op2::Mul)?;
+        let pieces = self.with_neutral(op, a, &shape)?;
+        let op = lane_op;
         let mut one = pieces[0];
         for &piece in &pieces[1..] {
             one = self.binary(op, &[one], &[piece], elem, width)[0];

@@ -71,7 +71,7 @@ impl Builder<'_> {
         let mut out = Pieces::new();
         for i in 0..n {
             let lanes = last.filter(|_| i + 1 == n).map_or(most, usize::from);
-            let present = self.lane_mask(((1u32 << lanes) - 1) as u16, Elem::I32);
+            let present = self.lane_mask((1 << lanes) - 1, Elem::I32);
             let (mask, old) = match some {
                 Some((masks, _)) if lanes < most || width == Width::Half => (self.both(masks[i], present), zero),
                 Some((masks, _)) => (masks[i], zero),

@@ -41,7 +41,11 @@ impl Builder<'_> {
                     Some(source) => source,
                     None => {
                         let of = self.shape(vector)?;
-                        if of.n != 1 || of.elem != shape.elem || chunks.len() as i64 == MOST_READ {
+                        if self.is_split(vector)
+                            || of.n != 1
+                            || of.elem != shape.elem
+                            || chunks.len() as i64 == MOST_READ
+                        {
                             return None;
                         }
                         let register = self.expr(vector)?[0];

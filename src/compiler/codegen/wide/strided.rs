@@ -52,7 +52,7 @@ impl Builder<'_> {
         }
         let gather = Gather::of(&mut self.kernel.arena, t)?;
         let per_piece = self.vector_bytes / shape.elem.bytes();
-        let starts = gather::starts(&gather.span(), &gather, per_piece as i64);
+        let starts = gather::starts(&gather.span(), &gather, per_piece as i64, self.features.masks);
         let origin = *gather.offsets.first()?;
         let mut out = Pieces::new();
         for lanes in gather.offsets.chunks(per_piece) {
@@ -81,7 +81,7 @@ impl Builder<'_> {
         let Shape { elem, width, .. } = *shape;
         for (i, window) in self.windows(c, shape)?.into_iter().enumerate() {
             let mask = match window {
-                Window::Known(u16::MAX) => continue,
+                Window::Known(u64::MAX) => continue,
                 Window::Known(lanes) => self.lane_mask(lanes, elem),
                 Window::Mask(mask) => mask,
             };
@@ -146,9 +146,9 @@ impl Builder<'_> {
                 }
                 let exist = |value: i64| {
                     let holds = |lane: i64| value.saturating_add(step.saturating_mul(lane)) < 0;
-                    (0..16).fold(0u16, |bits, i| {
+                    (0..16).fold(0u64, |bits, i| {
                         let (low, high) = part.lanes_around(i);
-                        bits | u16::from(holds(low) && holds(high)) << i
+                        bits | u64::from(holds(low) && holds(high)) << i
                     })
                 };
                 if let Some((lo, hi)) = self.range_of(&first)

@@ -33,6 +33,8 @@ pub(in crate::codegen) struct Host {
     pub bf16: bool,
     /// Permutations of bytes (AVX512-VBMI).
     pub byte_permutes: bool,
+    /// Arithmetic of float16 (AVX512-FP16).
+    pub float16: bool,
     /// Whether long streams of data profit from software prefetching.
     pub prefetching_pays: bool,
 }
@@ -45,6 +47,7 @@ impl Host {
             halves: isa::has_half_conversion(),
             bf16: isa::has_bf16_conversion(isa),
             byte_permutes: isa::has_byte_permutes(),
+            float16: isa::has_float16_arithmetic(isa),
             prefetching_pays: prefetching_pays(),
         }
     }

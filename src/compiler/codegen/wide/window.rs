@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Window {
     /// The bits of the lanes.
-    Known(u16),
+    Known(u64),
     /// A mask register.
     Mask(VReg),
 }
@@ -71,12 +71,16 @@ impl Builder<'_> {
     pub(super) fn windowed(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
         let Expr::IfThenElse(c, t, o) = self.kernel.arena.expr(e) else { return None };
         let Expr::Load(buffer, index) = self.kernel.arena.expr(t) else { return self.strided_window(e, shape) };
-        if !is_windowed(&self.kernel.arena, e) || self.guard.is_some() || self.features.bytes {
+        let narrow = shape.elem.bytes() < 4;
+        if self.is_split(o) {
+            return None;
+        }
+        if !is_windowed(&self.kernel.arena, e) || self.guard.is_some() || narrow && !self.features.masks {
             return None;
         }
         let Shape { elem, width, n, last } = *shape;
-        let memory = match self.is_narrow(self.kernel.arena.dtype(t)) {
-            true if self.features.masks => Some(self.memory_of(self.kernel.arena.dtype(t))?),
+        let memory = match self.is_narrow(t) {
+            true if self.features.masks => Some(self.memory_of(t)?),
             true => return None,
             false => None,
         };
@@ -147,7 +151,7 @@ impl Builder<'_> {
         match (a, b) {
             (Window::Known(a), Window::Known(b)) => Window::Known(a & b),
             (Window::Mask(a), Window::Mask(b)) => Window::Mask(self.both(a, b)),
-            (Window::Known(u16::MAX), mask) | (mask, Window::Known(u16::MAX)) => mask,
+            (Window::Known(u64::MAX), mask) | (mask, Window::Known(u64::MAX)) => mask,
             (Window::Known(0), _) | (_, Window::Known(0)) => Window::Known(0),
             (Window::Known(lanes), Window::Mask(mask)) | (Window::Mask(mask), Window::Known(lanes)) => {
                 let lanes = self.lane_mask(lanes, elem);
@@ -170,7 +174,7 @@ impl Builder<'_> {
         let mut windows = Windows::new();
         for i in 0..shape.n {
             let before = i as i64 * per_register;
-            if let Some(lanes) = range.and_then(|range| decided(range, step, before)) {
+            if let Some(lanes) = range.and_then(|range| decided(range, step, before, per_register.max(MOST_WIDE))) {
                 windows.push(Window::Known(lanes));
                 masks.push(NOTHING);
                 continue;
@@ -205,6 +209,8 @@ impl Builder<'_> {
             *number = stride.checked_mul(j)?;
         }
         let width = match (shape.elem.bytes(), shape.width) {
+            // There are lane numbers for sixteen lanes only.
+            (1 | 2, _) => return None,
             (4, Width::Half) => Width::X,
             (4, width) => width,
             // The lane numbers have half the size of the lanes.
@@ -239,16 +245,21 @@ impl Builder<'_> {
     }
 }
 
+/// Most lanes of 32 bits or more in a register.
+const MOST_WIDE: i64 = 16;
+
 /// Stands for a mask that is not needed.
 const NOTHING: VReg = VReg(u32::MAX);
 
-/// The lanes where a sum is negative, if they are the same for all its values in a range.
-fn decided((lo, hi): (i64, i64), step: i64, before: i64) -> Option<u16> {
+/// Those of the first `n` lanes where a sum is negative, if they are the same for all its values in a range.
+fn decided((lo, hi): (i64, i64), step: i64, before: i64, n: i64) -> Option<u64> {
     let lanes = |first: i64| {
         let holds = |j: i64| first.saturating_add(step * (before + j)) < 0;
-        (0..16).fold(0u16, |lanes, j| lanes | u16::from(holds(j)) << j)
+        (0..n).fold(0u64, |lanes, j| lanes | u64::from(holds(j)) << j)
     };
-    (lanes(lo) == lanes(hi)).then_some(lanes(lo))
+    let known = lanes(lo);
+    let all = bits(u8::try_from(n).ok()?);
+    (known == lanes(hi)).then_some(if known == all { u64::MAX } else { known })
 }
 
 /// The lanes of a register.
@@ -257,6 +268,6 @@ fn lanes_of(width: Width, elem: Elem) -> Option<u8> {
 }
 
 /// The bits of the first lanes.
-pub(super) fn bits(lanes: u8) -> u16 {
-    ((1u32 << lanes) - 1) as u16
+pub(super) fn bits(lanes: u8) -> u64 {
+    u64::MAX.checked_shr(64 - u32::from(lanes)).unwrap_or(0)
 }

@@ -7,6 +7,7 @@ mod bytes;
 mod lanes;
 mod layout;
 mod lookups;
+mod narrow;
 mod padded;
 mod picked;
 mod rows;
@@ -65,11 +66,13 @@ pub enum Kind {
     Sliding,
     /// Rows at places that tables or counters decide.
     Lookup,
+    /// Elements of 8 and 16 bits that are only moved and compared.
+    Narrow,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 22] = [
+    pub const ALL: [Kind; 23] = [
         Kind::Contraction,
         Kind::Elementwise,
         Kind::Condition,
@@ -92,6 +95,7 @@ impl Kind {
         Kind::Bytes,
         Kind::Sliding,
         Kind::Lookup,
+        Kind::Narrow,
     ];
 }
 
@@ -133,6 +137,7 @@ pub fn program(kind: Kind, seed: u64) -> Program {
         Kind::Bytes => g.bytes(),
         Kind::Sliding => g.sliding(),
         Kind::Lookup => g.lookups(),
+        Kind::Narrow => g.narrow(),
     }
 }
 

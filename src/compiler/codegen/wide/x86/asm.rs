@@ -27,6 +27,8 @@ pub(super) enum Map {
     M0F = 1,
     M0F38 = 2,
     M0F3A = 3,
+    /// Of float16, with EVEX.
+    M5 = 5,
 }
 
 /// The mandatory prefix.
@@ -206,10 +208,10 @@ impl Asm {
         }
     }
 
-    /// An instruction on mask registers, with one or two sources: 16 bits.
-    pub(super) fn mask(&mut self, opcode: u8, dst: u8, a: Option<u8>, b: u8) {
+    /// An instruction on mask registers, with one or two sources: 16 bits, or 64.
+    pub(super) fn mask(&mut self, opcode: u8, dst: u8, a: Option<u8>, b: u8, is_long: bool) {
         let two = u8::from(a.is_some());
-        let p1 = ((!a.unwrap_or(0) & 15) << 3) | (two << 2);
+        let p1 = (u8::from(is_long) << 7) | ((!a.unwrap_or(0) & 15) << 3) | (two << 2);
         self.bytes.extend([0xC4, 0xE1, p1, opcode, 0xC0 | (dst << 3) | b]);
     }
 
@@ -227,6 +229,12 @@ impl Asm {
     pub(super) fn load_mask(&mut self, dst: u8, src: Gpr) {
         let high = inverted(src.0 >> 3, 5);
         self.bytes.extend([0xC4, 0xC1 | high, 0x78, 0x92, 0xC0 | (dst << 3) | (src.0 & 7)]);
+    }
+
+    /// `kmovq dst, src`: a general register.
+    pub(super) fn load_long_mask(&mut self, dst: u8, src: Gpr) {
+        let high = inverted(src.0 >> 3, 5);
+        self.bytes.extend([0xC4, 0xC1 | high, 0xFB, 0x92, 0xC0 | (dst << 3) | (src.0 & 7)]);
     }
 
     /// Appends the constants to the code, each once, and fills in their displacements.

@@ -229,7 +229,16 @@ impl Encoder<'_> {
                     (_, Op2::LowWords) => VPUNPCKLWD,
                     (_, Op2::HighWords) => VPUNPCKHWD,
                     (_, Op2::MulWords) => VPMULLW,
-                    (Elem::I8 | Elem::U8, _) => return None,
+                    (Elem::I16 | Elem::U16, Op2::Add) => VPADDW,
+                    (Elem::I16 | Elem::U16, Op2::Sub) => VPSUBW,
+                    (Elem::I16 | Elem::U16, Op2::Mul) => VPMULLW,
+                    (Elem::I16, Op2::Min) => VPMINSW,
+                    (Elem::I16, Op2::Max) => VPMAXSW,
+                    (Elem::U16, Op2::Min) => VPMINUW,
+                    (Elem::U16, Op2::Max) => VPMAXUW,
+                    (Elem::F16, Op2::Min) => VMINPH,
+                    (Elem::F16, Op2::Max) => VMAXPH,
+                    (Elem::I8 | Elem::U8 | Elem::I16 | Elem::U16 | Elem::F16 | Elem::BF16, _) => return None,
                     (Elem::I64, Op2::ShiftLeft | Op2::ShiftRight | Op2::Div) => return None,
                     (Elem::I64, Op2::Add) => VPADDQ,
                     (Elem::I64, Op2::Sub) => VPSUBQ,
@@ -312,14 +321,21 @@ impl Encoder<'_> {
                     Op2::Xor => 0x47,
                     _ => return None,
                 };
-                self.asm.mask(opcode, self.reg(dst), Some(self.reg(a)), self.reg(b));
+                self.asm.mask(opcode, self.reg(dst), Some(self.reg(a)), self.reg(b), self.code.has_long_masks);
             }
-            Inst::MaskNot { dst, a } => self.asm.mask(0x44, self.reg(dst), None, self.reg(a)),
+            Inst::MaskNot { dst, a } => {
+                self.asm.mask(0x44, self.reg(dst), None, self.reg(a), self.code.has_long_masks);
+            }
             Inst::Select { dst, mask, then, otherwise, elem, width } => {
                 let (dst, otherwise, rm) = (self.reg(dst), Some(self.reg(otherwise)), Rm::Reg(self.reg(then)));
                 let (mask, is_double) = (self.reg(mask), elem.bytes() == 8);
                 if self.asm.form == Form::Evex {
-                    let opcode = if is_double { VBLENDMPD } else { VBLENDMPS };
+                    let opcode = match elem.bytes() {
+                        1 => VPBLENDMB,
+                        2 => VPBLENDMW,
+                        8 => VBLENDMPD,
+                        _ => VBLENDMPS,
+                    };
                     let mask = Mask { register: mask, zeroing: false };
                     self.asm.masked(opcode, length(width), dst, otherwise, rm, None, mask);
                 } else {
@@ -351,6 +367,14 @@ impl Encoder<'_> {
                 let rm = Rm::Reg(self.reg(b));
                 self.asm.vector(VPERMT2B, length(width), self.reg(acc), Some(self.reg(indices)), rm, None);
             }
+            Inst::PermuteWords { dst, indices, a, width } => {
+                let rm = Rm::Reg(self.reg(a));
+                self.asm.vector(VPERMW, length(width), self.reg(dst), Some(self.reg(indices)), rm, None);
+            }
+            Inst::Permute2Words { acc, indices, b, width } => {
+                let rm = Rm::Reg(self.reg(b));
+                self.asm.vector(VPERMT2W, length(width), self.reg(acc), Some(self.reg(indices)), rm, None);
+            }
             Inst::Permute2 { acc, indices, b, width } => {
                 let (opcode, rm) = (VPERMT2D, Rm::Reg(self.reg(b)));
                 self.asm.vector(opcode, length(width), self.reg(acc), Some(self.reg(indices)), rm, None);
@@ -375,11 +399,15 @@ impl Encoder<'_> {
         let rm = self.mem(mem, bytes(elem, width));
         match self.asm.form {
             Form::Evex => {
-                let opcode = match (is_store, is_double) {
-                    (false, false) => VMOVUPS_LOAD,
-                    (false, true) => VMOVUPD_LOAD,
-                    (true, false) => VMOVUPS_STORE,
-                    (true, true) => VMOVUPD_STORE,
+                let opcode = match (is_store, elem.bytes()) {
+                    (false, 1) => VMOVDQU8_LOAD,
+                    (false, 2) => VMOVDQU16_LOAD,
+                    (false, 8) => VMOVUPD_LOAD,
+                    (false, _) => VMOVUPS_LOAD,
+                    (true, 1) => VMOVDQU8_STORE,
+                    (true, 2) => VMOVDQU16_STORE,
+                    (true, 8) => VMOVUPD_STORE,
+                    (true, _) => VMOVUPS_STORE,
                 };
                 let zeroing = !is_store;
                 self.asm.masked(opcode, length(width), reg, None, rm, None, Mask { register: mask, zeroing });
@@ -397,10 +425,13 @@ impl Encoder<'_> {
     }
 
     /// The mask with these bits: a mask register, or lanes of all ones.
-    fn lanes(&mut self, dst: u8, bits: u16, elem: Elem) {
+    fn lanes(&mut self, dst: u8, bits: u64, elem: Elem) {
         if self.asm.form == Form::Evex {
-            self.asm.set(RAX, u64::from(bits));
-            self.asm.load_mask(dst, RAX);
+            self.asm.set(RAX, bits);
+            match u16::try_from(bits) {
+                Ok(_) => self.asm.load_mask(dst, RAX),
+                Err(_) => self.asm.load_long_mask(dst, RAX),
+            }
         } else {
             // One byte per lane, which is sign-extended.
             let bits = (0..8).filter(|i| bits >> i & 1 == 1).fold(0u64, |bytes, i| bytes | 0xff << (8 * i));
@@ -415,7 +446,10 @@ impl Encoder<'_> {
         // The pointer to the arguments has been read, so its register is free.
         self.asm.sign(counted, plus);
         if self.asm.form == Form::Evex {
-            self.asm.load_mask(dst, RDI);
+            match self.code.has_long_masks {
+                true => self.asm.load_long_mask(dst, RDI),
+                false => self.asm.load_mask(dst, RDI),
+            }
         } else {
             let to_vector = VMOVQ;
             self.asm.vector(to_vector, Length::L128, dst, None, Rm::Reg(RDI.0), None);
@@ -445,6 +479,9 @@ impl Encoder<'_> {
     /// A mask; lanes outside the vector are undefined.
     fn compare(&mut self, o: CmpOp, dst: u8, a: u8, b: u8, elem: Elem, length: Length) -> Option<()> {
         let is_long = elem == Elem::I64;
+        if elem.bytes() < 4 {
+            return None;
+        }
         if !elem.is_int() {
             // Ordered and quiet predicates, except for `Ne`, which holds for NaN.
             let predicate = match o {
@@ -629,6 +666,9 @@ impl Encoder<'_> {
                 self.asm.vector(VMOVDDUP, length, dst, None, rm, None);
             }
             (Elem::F64 | Elem::I64, _) => self.asm.vector(VBROADCASTSD, length, dst, None, rm, None),
+            (Elem::I16 | Elem::U16 | Elem::F16 | Elem::BF16, _) => {
+                self.asm.vector(VPBROADCASTW, length, dst, None, rm, None);
+            }
             (Elem::I8 | Elem::U8, _) => self.asm.vector(VPBROADCASTB, length, dst, None, rm, None),
             _ => self.asm.vector(VBROADCASTSS, length, dst, None, rm, None),
         }

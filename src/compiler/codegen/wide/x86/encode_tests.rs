@@ -585,7 +585,9 @@ fn comparisons_and_choices() {
                 let expected = match elem {
                     Elem::F32 => format!("vcmp{float}ps {d}, {a}, {b}"),
                     Elem::F64 => format!("vcmp{float}pd {d}, {a}, {b}"),
-                    Elem::I64 | Elem::I8 | Elem::U8 => unreachable!("they have tests of their own"),
+                    Elem::I64 | Elem::I8 | Elem::U8 | Elem::I16 | Elem::U16 | Elem::F16 | Elem::BF16 => {
+                        unreachable!("they have tests of their own")
+                    }
                     Elem::I32 if evex => format!("vpcmp{int}d {d}, {a}, {b}"),
                     Elem::I32 => match op {
                         CmpOp::Eq => format!("vpcmpeqd {d}, {a}, {b}"),
@@ -740,6 +742,69 @@ fn bytes() {
             check(&regs, Some(mem), Inst::Store { src: D, mem, elem, width }, &[format!("vmovss {place}, {x}")]);
         });
     }
+}
+
+#[test]
+fn words() {
+    each_registers(|regs| {
+        for &width in regs.set.widths().iter().filter(|&&w| w >= Width::X) {
+            let (d, a, b) = (regs.v(D, width), regs.v(A, width), regs.v(B, width));
+            let signed = [(Op2::Min, "vpminsw"), (Op2::Max, "vpmaxsw"), (Op2::Add, "vpaddw"), (Op2::Mul, "vpmullw")];
+            let unsigned = [(Op2::Min, "vpminuw"), (Op2::Max, "vpmaxuw"), (Op2::Sub, "vpsubw")];
+            let floats = [(Op2::Min, "vminph"), (Op2::Max, "vmaxph")];
+            let signed = signed.map(|o| (Elem::I16, o)).into_iter();
+            let unsigned = unsigned.map(|o| (Elem::U16, o));
+            let floats = floats.map(|o| (Elem::F16, o)).into_iter().filter(|_| regs.set.is_evex());
+            for (elem, (op, name)) in signed.chain(unsigned).chain(floats) {
+                let inst = Inst::Binary { op, dst: D, a: A, b: B, elem, width };
+                check(&regs, None, inst, &[format!("{name} {d}, {a}, {b}")]);
+            }
+            let all = Inst::Unary { op: Op1::Broadcast, dst: D, a: A, elem: Elem::BF16, width };
+            check(&regs, None, all, &[format!("vpbroadcastw {d}, {}", regs.v(A, Width::X))]);
+            if regs.set.is_evex() {
+                let permute = Inst::PermuteWords { dst: D, indices: A, a: B, width };
+                check(&regs, None, permute, &[format!("vpermw {d}, {a}, {b}")]);
+                let permute = Inst::Permute2Words { acc: D, indices: A, b: B, width };
+                check(&regs, None, permute, &[format!("vpermt2w {d}, {a}, {b}")]);
+            }
+        }
+    });
+}
+
+#[test]
+fn masks_of_bytes_and_words() {
+    each_masked(A, |regs| {
+        if !regs.set.is_evex() {
+            return;
+        }
+        let mask = regs.k(A);
+        for (elem, name, blend) in [(Elem::I8, "vmovdqu8", "vpblendmb"), (Elem::F16, "vmovdqu16", "vpblendmw")] {
+            for &width in regs.set.widths().iter().filter(|&&w| w >= Width::X) {
+                let (reg, then, otherwise) = (regs.v(D, width), regs.v(B, width), regs.v(C, width));
+                each_place(accessed(elem, width), |mem, place| {
+                    let load = format!("{name} {reg}{{{mask}}}{{z}}, {place}");
+                    let store = format!("{name} {place}{{{mask}}}, {reg}");
+                    check(&regs, Some(mem), Inst::LoadMasked { dst: D, mask: A, mem, elem, width }, &[load]);
+                    check(&regs, Some(mem), Inst::StoreMasked { src: D, mask: A, mem, elem, width }, &[store]);
+                });
+                let expected = format!("{blend} {reg}{{{mask}}}, {otherwise}, {then}");
+                check(&regs, None, Inst::Select { dst: D, mask: A, then: B, otherwise: C, elem, width }, &[expected]);
+            }
+        }
+    });
+    for dst in 1..8 {
+        let regs = Regs { set: Set::Evex, numbers: [dst, 0, 0, 0] };
+        let expected = ["mov eax, 0xaaaaaaaa".to_string(), format!("kmovq k{dst}, rax")];
+        check(&regs, None, Inst::Lanes { dst: D, bits: 0xaaaa_aaaa, elem: Elem::U8 }, &expected);
+    }
+    let code = Code {
+        insts: vec![Inst::MaskBinary { op: Op2::And, dst: D, a: A, b: B }, Inst::MaskNot { dst: D, a: A }],
+        classes: vec![Class::Mask; 4],
+        has_long_masks: true,
+        ..Code::default()
+    };
+    let bytes = encode(&code, &[1, 2, 3, 4], Form::Evex, 64).expect("it can be encoded");
+    assert_eq!(disassemble(&bytes)[..2], ["kandq k1, k2, k3", "knotq k1, k2"]);
 }
 
 #[test]

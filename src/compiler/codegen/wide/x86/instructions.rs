@@ -34,10 +34,20 @@ instructions! {
     VPMAXSB            M0F38  P66    0x3C;
     VPMINUB            M0F    P66    0xDA;
     VPMAXUB            M0F    P66    0xDE;
+    VPADDW             M0F    P66    0xFD;
+    VPSUBW             M0F    P66    0xF9;
+    VPMINSW            M0F    P66    0xEA;
+    VPMAXSW            M0F    P66    0xEE;
+    VPMINUW            M0F38  P66    0x3A;
+    VPMAXUW            M0F38  P66    0x3E;
+    VMINPH             M5     None   0x5D;
+    VMAXPH             M5     None   0x5F;
     VPBROADCASTB       M0F38  P66    0x78;
     VPBROADCASTW       M0F38  P66    0x79;
     VPERMB             M0F38  P66    0x8D;
     VPERMT2B           M0F38  P66    0x7D;
+    VPERMW             M0F38  P66    0x8D w 1;
+    VPERMT2W           M0F38  P66    0x7D w 1;
     VPADDQ             M0F    P66    0xD4 w 1;
     VPSUBQ             M0F    P66    0xFB w 1;
     VPMULLQ            M0F38  P66    0x40 w 1;
@@ -72,6 +82,10 @@ instructions! {
     VPERMT2D           M0F38  P66    0x7E;
     VPERMILPD          M0F3A  P66    0x05 w 1;
     VPBLENDD           M0F3A  P66    0x02;
+    /// By a mask of bytes, with EVEX.
+    VPBLENDMB          M0F38  P66    0x66;
+    /// By a mask of 16-bit lanes, with EVEX.
+    VPBLENDMW          M0F38  P66    0x66 w 1;
     VBLENDMPS          M0F38  P66    0x65;
     VBLENDMPD          M0F38  P66    0x65 w 1;
     VBLENDVPS          M0F3A  P66    0x4A;
@@ -117,7 +131,11 @@ instructions! {
     VCVTPH2PS          M0F38  P66    0x13;
     VCVTPS2PH          M0F3A  P66    0x1D;
     VCVTNEPS2BF16      M0F38  F3     0x72;
+    /// Bytes under a mask, with EVEX.
+    VMOVDQU8_LOAD      M0F    F2     0x6F;
+    VMOVDQU8_STORE     M0F    F2     0x7F;
     /// 16-bit lanes under a mask, with EVEX.
+    VMOVDQU16_LOAD     M0F    F2     0x6F w 1;
     VMOVDQU16_STORE    M0F    F2     0x7F w 1;
     VCVTDQ2PS          M0F    None   0x5B;
     VCVTTPS2DQ         M0F    F3     0x5B;

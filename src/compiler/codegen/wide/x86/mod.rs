@@ -13,7 +13,7 @@ mod encode_tests;
 mod instructions;
 
 use super::assign::Registers;
-use super::build::Features;
+use super::build::{Features, Lanes};
 use super::code::Code;
 use super::target::{Host, VectorTarget};
 use crate::codegen::CodegenOptions;
@@ -58,7 +58,16 @@ impl VectorTarget for X86 {
         // The instruction flushes subnormal numbers to zero.
         let rounds_bf16 = masks && self.host.bf16 && !options.strict_fp;
         let byte_permutes = masks && self.host.byte_permutes;
-        Features { masks, dots, halves: self.host.halves, rounds_bf16, byte_permutes, bytes: false, shares }
+        Features {
+            masks,
+            dots,
+            halves: self.host.halves,
+            rounds_bf16,
+            byte_permutes,
+            float16: masks && self.host.float16,
+            lanes: Lanes::Wide,
+            shares,
+        }
     }
 
     fn encode(&self, code: &Code, registers: &[u8]) -> Option<Vec<u8>> {

@@ -1,0 +1,75 @@
+//! Programs that only move elements of 8 and 16 bits and compare them.
+
+use super::{Generator, Program, c};
+use crate::codegen::testing::{Closeness, below};
+
+impl Generator {
+    /// Rows of such elements: limited, padded, joined, reversed, pooled, and reduced to extremes.
+    pub(super) fn narrow(&mut self) -> Program {
+        let dtype = self.pick(&["float16", "float16", "bfloat16", "bfloat16", "int16", "uint16", "int8", "uint8"]);
+        let (n, m) = (self.extent(5), self.extent(150));
+        if self.chance(3) {
+            return self.extremes(dtype, n, m);
+        }
+        let sj = self.vector();
+        let (f, g) = (self.pick(&["max", "min"]), self.pick(&["max", "min"]));
+        let (before, behind, stride) = (below(&mut self.rng, 4), below(&mut self.rng, 4), self.pick(&[2, 2, 3]));
+        let there = m.saturating_sub(before + behind).max(1);
+        let (low, high) = (before, before + there);
+        let other = c(dtype, self.pick(&[0.0, 0.0, 1.5, 6.0]));
+        let rows = n.saturating_sub(before).max(1);
+        let (value, len) = match below(&mut self.rng, 9) {
+            0 => (format!("{f}({g}(X[i * {m} + j], {}), {})", c(dtype, 6.0), c(dtype, 0.0)), n * m),
+            1 => (format!("{f}(X[i * {m} + j], {g}(Z[i * {m} + j], W[0]))"), n * m),
+            2 => (format!("{f}(W[i], X[i * {m} + j])"), n * m),
+            3 => {
+                let condition = format!("{low} <= j && j < {high}");
+                (format!("if_then_else({condition}, X[i * {there} + j - {low}], {other})"), n * there)
+            }
+            4 => {
+                let condition = format!("{before} <= i && i < {}", before + rows);
+                (format!("if_then_else({condition}, X[(i - {before}) * {m} + j], {other})"), rows * m)
+            }
+            5 => {
+                let at = |phase| format!("X[(i * {m} + j) * {stride} + {phase}]");
+                (format!("{f}({}, {g}({}, {}))", at(0), at(1), at(stride - 1)), n * m * stride)
+            }
+            6 => (format!("X[i * {m} + {} - j]", m - 1), n * m),
+            7 => (format!("if_then_else(j < {low}, X[i * {m} + j], Z[i * {m} + j])"), n * m),
+            _ => (format!("X[i + j * {n}]"), n * m),
+        };
+        let text = format!(
+            "kernel @narrow(X: in {dtype}[{len}], Z: in {dtype}[{}], W: in {dtype}[{n}], Y: out {dtype}[{}]) {{
+  for i in {n} independent {{ for j in {m} {sj} {{ Y[i * {m} + j] = {value} }} }}
+}}
+",
+            n * m,
+            n * m
+        );
+        Program { text, fast: Closeness::Exact, strict: Closeness::Exact, specials: true }
+    }
+
+    /// The largest or smallest element of rows, or of the columns of some rows.
+    fn extremes(&mut self, dtype: &str, n: usize, m: usize) -> Program {
+        let (f, k) = (self.pick(&["max", "min"]), self.extent(4));
+        let first = c(dtype, self.pick(&[0.0, 2.0]));
+        let element = format!("X[(i * {k} + k) * {m} + j]");
+        let (body, len) = match self.chance(2) {
+            true => {
+                let store = format!("Y[i] = {f}(Y[i], {element})");
+                (format!("Y[i] = {first} for k in {k} reduction {{ for j in {m} reduction {{ {store} }} }}"), n)
+            }
+            false => {
+                let y = format!("Y[i * {m} + j]");
+                let store = format!("{y} = {f}({y}, {element})");
+                let init = format!("for j in {m} independent {{ {y} = {first} }}");
+                (format!("{init} for k in {k} reduction {{ for j in {m} independent {{ {store} }} }}"), n * m)
+            }
+        };
+        let text = format!(
+            "kernel @extremes(X: in {dtype}[{}], Y: out {dtype}[{len}]) {{\n  for i in {n} independent {{ {body} }}\n}}\n",
+            n * m * k
+        );
+        Program { text, fast: Closeness::Exact, strict: Closeness::Exact, specials: false }
+    }
+}
