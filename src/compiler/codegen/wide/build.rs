@@ -10,7 +10,7 @@ use super::reduce;
 use super::shuffle::lanes_of;
 use crate::codegen::facts::{Reads, ReadsOf, note_stores};
 use crate::ir::expr::FxBuild;
-use crate::ir::{BinOp, CmpOp, DType, Intrinsic};
+use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic};
 use crate::loopir::rewrite::mentions_var;
 use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, StmtId, VarId};
 use hashbrown::{HashMap, HashSet};
@@ -267,6 +267,13 @@ impl Builder<'_> {
                 let bytes = super::stored(&self.kernel.arena, value);
                 let narrow = narrow.filter(|_| bytes == value);
                 let value = if narrow.is_some() { self.low_bits(value) } else { bytes };
+                if self.features.bytes && self.kernel.arena.lanes(value) == 2 {
+                    let pair = self.pair_of_bytes(value)?;
+                    let at = self.address(buffer, index)?;
+                    self.push(Inst::StoreLow { src: pair, mem: at, bytes: 2 });
+                    self.forget_buffer(buffer);
+                    return Some(());
+                }
                 let shape = self.shape(value)?;
                 let pieces = match self.kernel.arena.dtype(value) {
                     DType::Bool if !self.features.bytes => self.numbers(value, DType::Int32, &shape)?,
@@ -309,6 +316,21 @@ impl Builder<'_> {
             Stmt::Set { local, value } => self.set(local, value),
             Stmt::If { .. } | Stmt::Check { .. } | Stmt::While { .. } => None,
         }
+    }
+
+    /// A register that begins with two bytes: constants, or copied ones. No lanes of a region are so short, but borders and the ends of
+    /// rows are.
+    fn pair_of_bytes(&mut self, value: ExprId) -> Option<VReg> {
+        if let Some(Const::Int(byte)) = self.kernel.arena.as_const(value) {
+            return Some(self.constant(u64::from(byte as u8) * 0x0101_0101, Elem::U8));
+        }
+        let Expr::Load(buffer, index) = self.kernel.arena.expr(value) else { return None };
+        if self.kernel.arena.lanes(index) > 1 || self.guard.is_some() {
+            return None;
+        }
+        let (mem, dst) = (self.address(buffer, index)?, self.fresh());
+        self.push(Inst::LoadNarrow { dst, mask: None, mem, memory: Memory::U16, width: Width::Scalar });
+        Some(dst)
     }
 
     /// Sets a register of the loop IR. An addition to the register itself is done in place.
