@@ -49,6 +49,7 @@ mod transform;
 mod transpose;
 mod unroll;
 mod vectorize;
+mod version_checks;
 mod walk;
 mod wide_copies;
 mod widen;
@@ -102,6 +103,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "transform", run: Simplified(transform::transform) },
     Pass { name: "partition", run: Simplified(|k, m| partition::partition(k, m, Cuts::Order)) },
     Pass { name: "hoist_checks", run: Plain(|k, _| hoist_checks::hoist_checks(k)) },
+    Pass { name: "version_checks", run: Simplified(version_checks::version_checks) },
     Pass { name: "collect_checks", run: Plain(collect_checks::collect_checks) },
     // Operands: bytes four at a time, other narrow operands converted once.
     Pass { name: "reroll", run: Simplified(|k, _| reroll::reroll(k)) },
