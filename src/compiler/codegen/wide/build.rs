@@ -12,7 +12,7 @@ use crate::codegen::facts::{Reads, ReadsOf, note_stores};
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic};
 use crate::loopir::rewrite::mentions_var;
-use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, StmtId, VarId};
+use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, StmtId, Ty, VarId};
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
@@ -155,7 +155,11 @@ impl Builder<'_> {
     }
 
     pub(super) fn shape(&self, e: ExprId) -> Option<Shape> {
-        let ty = self.kernel.arena.ty(e);
+        self.shape_of(self.kernel.arena.ty(e))
+    }
+
+    /// The division of a type into registers.
+    pub(super) fn shape_of(&self, ty: Ty) -> Option<Shape> {
         let elem = if self.features.bytes { Elem::of_bytes(ty.dtype)? } else { Elem::of(ty.dtype)? };
         if ty.lanes == 1 {
             return Some(Shape { elem, width: Width::Scalar, n: 1, last: None });
@@ -677,36 +681,7 @@ impl Builder<'_> {
                 Some(memory) => self.load_narrow(buffer, index, memory, shape),
                 None => self.load(buffer, index, self.kernel.arena.lanes(e) == 1, shape),
             },
-            Expr::Broadcast(a) => {
-                let a = self.unwidened(a);
-                let one = match self.kernel.arena.expr(a) {
-                    Expr::Int(_) | Expr::Float(_) => self.bits_of(a, elem)?,
-                    // Arguments and indices are in every lane.
-                    Expr::Var(v) if !self.vars.contains_key(&v) => self.expr(a)?[0],
-                    Expr::Cast(_) if is_index(&self.kernel.arena, a) => self.expr(a)?[0],
-                    _ if self.guard.is_none() && !self.memo.contains_key(&a) && self.in_memory(a).is_some() => {
-                        let (buffer, index) = self.in_memory(a)?;
-                        let mem = self.address(buffer, index)?;
-                        let dst = self.fresh();
-                        self.push(Inst::LoadAll { dst, mem, elem, width });
-                        dst
-                    }
-                    Expr::Load(buffer, index) if self.repeats(a) => {
-                        let memory = self.memory_of(self.kernel.arena.dtype(a))?;
-                        let mem = self.address(buffer, index)?;
-                        let dst = self.fresh();
-                        self.push(Inst::LoadAllNarrow { dst, mem, memory, width });
-                        dst
-                    }
-                    _ => {
-                        let a = self.expr(a)?[0];
-                        let dst = self.fresh();
-                        self.push(Inst::Unary { op: Op1::Broadcast, dst, a, elem, width });
-                        dst
-                    }
-                };
-                Some(SmallVec::from_elem(one, n))
-            }
+            Expr::Broadcast(a) => Some(SmallVec::from_elem(self.in_all_lanes(a, shape)?, n)),
             Expr::Binary(op, a, b) => {
                 if let Some((vectors, others)) = reduce::several(&self.kernel.arena, op, e) {
                     return self.reduce_with(op, &vectors, &others);
@@ -777,6 +752,39 @@ impl Builder<'_> {
             Expr::Pack(_) if self.features.bytes => None,
             Expr::Pack(_) => self.row(e, shape),
         }
+    }
+
+    /// A register with a scalar in all lanes.
+    pub(super) fn in_all_lanes(&mut self, a: ExprId, shape: &Shape) -> Option<VReg> {
+        let Shape { elem, width, .. } = *shape;
+        let a = self.unwidened(a);
+        let one = match self.kernel.arena.expr(a) {
+            Expr::Int(_) | Expr::Float(_) => self.bits_of(a, elem)?,
+            // Arguments and indices are in every lane.
+            Expr::Var(v) if !self.vars.contains_key(&v) => self.expr(a)?[0],
+            Expr::Cast(_) if is_index(&self.kernel.arena, a) => self.expr(a)?[0],
+            _ if self.guard.is_none() && !self.memo.contains_key(&a) && self.in_memory(a).is_some() => {
+                let (buffer, index) = self.in_memory(a)?;
+                let mem = self.address(buffer, index)?;
+                let dst = self.fresh();
+                self.push(Inst::LoadAll { dst, mem, elem, width });
+                dst
+            }
+            Expr::Load(buffer, index) if self.repeats(a) => {
+                let memory = self.memory_of(self.kernel.arena.dtype(a))?;
+                let mem = self.address(buffer, index)?;
+                let dst = self.fresh();
+                self.push(Inst::LoadAllNarrow { dst, mem, memory, width });
+                dst
+            }
+            _ => {
+                let a = self.expr(a)?[0];
+                let dst = self.fresh();
+                self.push(Inst::Unary { op: Op1::Broadcast, dst, a, elem, width });
+                dst
+            }
+        };
+        Some(one)
     }
 
     /// The pieces of a value that is not kept for other uses.
