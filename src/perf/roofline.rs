@@ -6,8 +6,8 @@
 //!   compiled code reaches for each alone, on data in the nearest cache. All other operations run at the peak of
 //!   multiply-adds. Elements whose last index is computed from elements of other buffers are looked up one by one, at the rate of
 //!   compiled code that does nothing else;
-//! * *traffic*: every parameter that is accessed moves once, at the rate at which the machine copies as many bytes as are
-//!   written and reads the others. Temporaries are free, since a good schedule keeps them in near caches.
+//! * *traffic*: every parameter that is accessed moves once, at the rate at which the machine copies as many bytes as are both read
+//!   and written, and reads or writes the others. Temporaries are free, since a good schedule keeps them in near caches.
 
 use super::flops::moved_of;
 use super::min_ops::{MinOps, gathered};

@@ -35,8 +35,10 @@
 //! resized and reflected rows are permutations of registers (`opt/constant_lanes`), or are looked up in tables of constants
 //! (`opt/constant_tables`), which region code follows from row to row (`wide/lookup`). Places in boxes and grids, which depend on
 //! data, are computed once for all channels (`opt/tabulate_repeated`). Other indices are lanes of `int32` for hardware gathers
-//! (`wide/scattered`, `opt/narrow_indices`), behind checks that are made for a whole loop (`opt/collect_checks`). Cheap sides of
-//! conditions that change from element to element are evaluated both, if what they read exists (`opt/speculate`).
+//! (`wide/scattered`, `opt/narrow_indices`), behind checks that are made for a whole loop (`opt/collect_checks`), or
+//! where a check under conditions is of an index that the loop does not change, in a version for this index in bounds
+//! (`opt/version_checks`). Cheap sides of conditions that depend on data or change from element to element are evaluated both, if what
+//! they read exists (`opt/speculate`).
 //!
 //! *Padding.* A condition that all lanes share becomes a mask of all lanes or none (`wide/guard`): memory outside a
 //! buffer is not accessed. Padding along a vector has a condition for each lane that holds for the first lanes or for

@@ -36,7 +36,7 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, free: usi
     let mut left = free.min(machine.vectors.registers.saturating_sub(sums + KEPT));
     if l.kind != LoopKind::Parallel {
         let mut names = ExprMap::default();
-        for e in invariants(kernel, &l) {
+        for e in invariants(kernel, &l, machine) {
             // Rematerialising a constant is cheaper than spilling it around inner loops.
             if !is_innermost && kernel.arena.as_const(e).is_some() {
                 continue;
@@ -89,7 +89,7 @@ fn inside(kernel: &Kernel, body: Body, machine: &Machine) -> (usize, bool) {
 }
 
 /// The largest invariant expressions in a loop that are worth hoisting, in order of evaluation.
-fn invariants(kernel: &Kernel, l: &For) -> Vec<ExprId> {
+fn invariants(kernel: &Kernel, l: &For, machine: &Machine) -> Vec<ExprId> {
     let mut search = Search {
         arena: &kernel.arena,
         bound: HashSet::from_iter([l.var]),
@@ -98,6 +98,7 @@ fn invariants(kernel: &Kernel, l: &For) -> Vec<ExprId> {
         changes: HashMap::default(),
         found: Vec::new(),
         seen: HashSet::default(),
+        has_masks: machine.vectors.has_regions(),
     };
     kernel.for_each_stmt(l.body, &mut |_, stmt| match stmt {
         Stmt::For(For { var, .. }) | Stmt::Let { var, .. } => {
@@ -127,6 +128,8 @@ struct Search<'a> {
     changes: HashMap<ExprId, bool, FxBuild>,
     found: Vec<ExprId>,
     seen: HashSet<(ExprId, bool), FxBuild>,
+    /// Whether region code turns vectors of conditions into masks at their uses. It has no names for them.
+    has_masks: bool,
 }
 
 impl Search<'_> {
@@ -193,6 +196,9 @@ impl Search<'_> {
 
     /// Whether evaluating it costs more than using a name.
     fn is_worth(&self, e: ExprId) -> bool {
+        if self.has_masks && self.arena.lanes(e) > 1 && self.arena.dtype(e) == DType::Bool {
+            return false;
+        }
         match self.arena.expr(e) {
             Expr::Int(_) | Expr::Float(_) | Expr::Var(_) | Expr::Local(_) | Expr::Ramp(..) | Expr::Extract(..) => false,
             // Constants are always available; as an outer name, one would keep the loop from being a region.

@@ -51,6 +51,7 @@ mod transform;
 mod transpose;
 mod unroll;
 mod vectorize;
+mod version_checks;
 mod walk;
 mod wide_copies;
 mod widen;
@@ -105,6 +106,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "partition", run: Simplified(|k, m| partition::partition(k, m, Cuts::Order)) },
     Pass { name: "hoist_checks", run: Plain(|k, _| hoist_checks::hoist_checks(k)) },
     Pass { name: "divide_in_floats", run: Simplified(divide_in_floats::divide_in_floats) },
+    Pass { name: "version_checks", run: Simplified(version_checks::version_checks) },
     Pass { name: "collect_checks", run: Plain(collect_checks::collect_checks) },
     // Operands: bytes four at a time, other narrow operands converted once.
     Pass { name: "reroll", run: Simplified(|k, _| reroll::reroll(k)) },

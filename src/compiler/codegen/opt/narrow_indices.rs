@@ -149,6 +149,11 @@ impl Pass {
             return arena.cast(DType::Int32, e);
         }
         match arena.expr(e) {
+            // The place of a row, as sampled rows have it.
+            Expr::Broadcast(a) => {
+                let (low, lanes) = (self.low_half(arena, a), arena.lanes(e));
+                arena.broadcast(low, lanes)
+            }
             Expr::Cast(a)
                 if matches!(
                     arena.dtype(a),

@@ -194,7 +194,11 @@ impl Simplifier {
                 }
                 None => e,
             },
-            Expr::Cast(_) | Expr::Select(..) if arena.ty(e) == Ty::INDEX => self.regular(arena, e).unwrap_or(e),
+            Expr::Cast(a) if arena.ty(e) == Ty::INDEX => {
+                let e = self.index_of(arena, a).unwrap_or(e);
+                self.regular(arena, e).unwrap_or(e)
+            }
+            Expr::Select(..) if arena.ty(e) == Ty::INDEX => self.regular(arena, e).unwrap_or(e),
             Expr::Compare(op, a, b) if arena.dtype(a).is_int() => {
                 let Some(Range { lo, hi }) = self.difference_of_lanes(arena, a, b) else { return e };
                 let known = match op {
@@ -216,6 +220,29 @@ impl Simplifier {
                 arena.broadcast(known, lanes)
             }
             _ => e,
+        }
+    }
+
+    /// The index that a short integer was converted from: `129 - i` of `cast(int32, 129 - i)`, if no bit of its values is lost, and a
+    /// selection of such indices of a selection.
+    fn index_of(&mut self, arena: &mut Arena, e: ExprId) -> Option<ExprId> {
+        if !arena.dtype(e).is_int() || arena.lanes(e) > 1 {
+            return None;
+        }
+        match arena.expr(e) {
+            Expr::Int(value) => Some(arena.index(value)),
+            Expr::Cast(a) if arena.ty(a) == Ty::INDEX => {
+                self.ranges.of(arena, a).within(Range::of_type(arena.dtype(e))).then_some(a)
+            }
+            Expr::IfThenElse(c, t, o) => {
+                let (t, o) = (self.index_of(arena, t)?, self.index_of(arena, o)?);
+                Some(arena.if_then_else(c, t, o))
+            }
+            Expr::Select(c, t, o) => {
+                let (t, o) = (self.index_of(arena, t)?, self.index_of(arena, o)?);
+                Some(arena.select(c, t, o))
+            }
+            _ => None,
         }
     }
 

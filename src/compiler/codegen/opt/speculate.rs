@@ -6,7 +6,7 @@
 //! for j in 128: Y[i * 128 + j] = select(j == i, D[i], X[i * 128 + j])
 //! ```
 //!
-//! The sides of `and` and `or` become operands of `bitwise_and` and `bitwise_or` likewise. Vectors evaluate both sides in any case. Conditions that hold for whole rows stay, and so does what is expensive.
+//! The sides of `and` and `or` become operands of `bitwise_and` and `bitwise_or` likewise. Vectors evaluate both sides in any case. Conditions on indices that hold for whole rows stay, and so does what is expensive.
 //!
 //! Loads of elements that may not exist take the condition along, where all else of a side can be computed anyway:
 //!
@@ -88,7 +88,8 @@ impl Pass {
                 {
                     let fails = arena.not(c);
                     let (yes, no) = (self.guarded(arena, t, c, var)?, self.guarded(arena, o, fails, var)?);
-                    let pays = (yes, no) != (t, o) || mentions_var(arena, c, &mut |v| v == var);
+                    let pays =
+                        (yes, no) != (t, o) || mentions_var(arena, c, &mut |v| v == var) || compares_values(arena, c);
                     pays.then(|| arena.select(c, yes, no))
                 }
                 Expr::Binary(op @ (BinOp::And | BinOp::Or), a, b)
@@ -182,6 +183,15 @@ fn note_certain(arena: &Arena, e: ExprId, seen: &mut Seen, certain: &mut Vec<Exp
             arena.for_each_child(e, |c| note_certain(arena, c, seen, certain));
         }
     }
+}
+
+/// Whether a condition depends on more than indices, so that nothing is known about it when code is generated, and no loop is split at it.
+fn compares_values(arena: &Arena, condition: ExprId) -> bool {
+    let mut found = false;
+    for_each_expr(arena, condition, &mut |e| {
+        found |= matches!(arena.expr(e), Expr::Compare(_, a, _) if arena.dtype(a).is_float());
+    });
+    found
 }
 
 /// Whether a function is an instruction or two.

@@ -25,8 +25,9 @@ use hashbrown::HashSet;
 /// Minimum number of uses of each value.
 const REPEATED: i64 = 4;
 
-/// Number of uses in inner loops for which it is good enough to compute a value before these.
-const HOISTED: i64 = 4;
+/// Number of uses in inner loops for which it is good enough to compute a value before these. Fewer are what a row of samples has; code
+/// for scalars before each such row takes as long as the row, and keeps the loops around it from being compiled as one.
+const HOISTED: i64 = 32;
 
 /// Maximum number of values of a table.
 const MAX_TABLE: i64 = 8192;
@@ -99,10 +100,8 @@ impl Tables {
                 self.around.pop();
                 Stmt::For(For { body, ..l })
             }
-            Stmt::If { condition, then, otherwise } => {
-                let (then, otherwise) = (self.body(kernel, then), self.body(kernel, otherwise));
-                Stmt::If { condition, then, otherwise }
-            }
+            // The other version is for the last rows, or for checks that fail: its values need not be computed in advance.
+            Stmt::If { condition, then, otherwise } => Stmt::If { condition, then: self.body(kernel, then), otherwise },
             Stmt::Store { .. } | Stmt::Check { .. } if self.around.len() > 1 => {
                 map_operands(old, |e| self.expr(kernel, e))
             }

@@ -390,6 +390,9 @@ impl Widener {
 
     fn wide(&mut self, arena: &mut Arena, e: ExprId) -> Option<ExprId> {
         let x = self.expr(arena, e)?;
+        if self.masks && arena.ty(x) == Ty::BOOL {
+            return Some(spread(arena, x, self.lanes));
+        }
         Some(arena.broadcast_to(x, self.lanes))
     }
 
@@ -450,4 +453,25 @@ fn reads_beyond(arena: &Arena, e: ExprId, other: ExprId) -> bool {
     let mine = loads(e);
     let others = if mine.is_empty() { SmallVec::new() } else { loads(other) };
     mine.iter().any(|l| !others.contains(l))
+}
+
+/// A condition that all lanes share, as operations on single comparisons that all lanes share: region code has masks of what is compared,
+/// and no scalar conditions.
+fn spread(arena: &mut Arena, condition: ExprId, lanes: u16) -> ExprId {
+    match arena.expr(condition) {
+        Expr::Not(a) => {
+            let a = spread(arena, a, lanes);
+            arena.not(a)
+        }
+        Expr::Binary(op @ (BinOp::And | BinOp::Or), a, b) if !reads_memory(arena, b) && !fails(arena, b) => {
+            let (a, b) = (spread(arena, a, lanes), spread(arena, b, lanes));
+            arena.binary(op, a, b)
+        }
+        Expr::Call(f @ (Intrinsic::BitAnd | Intrinsic::BitOr), list) => {
+            let args: SmallVec<[ExprId; 2]> = arena.list(list).into();
+            let args: SmallVec<[ExprId; 2]> = args.into_iter().map(|a| spread(arena, a, lanes)).collect();
+            arena.call(f, &args)
+        }
+        _ => arena.broadcast(condition, lanes),
+    }
 }

@@ -10,9 +10,9 @@ use super::reduce;
 use super::shuffle::lanes_of;
 use crate::codegen::facts::{Reads, ReadsOf, note_stores};
 use crate::ir::expr::FxBuild;
-use crate::ir::{BinOp, CmpOp, DType, Intrinsic};
+use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic};
 use crate::loopir::rewrite::mentions_var;
-use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, StmtId, VarId};
+use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, StmtId, Ty, VarId};
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
@@ -179,7 +179,11 @@ impl Builder<'_> {
     }
 
     pub(super) fn shape(&self, e: ExprId) -> Option<Shape> {
-        let ty = self.kernel.arena.ty(e);
+        self.shape_of(self.kernel.arena.ty(e))
+    }
+
+    /// The division of a type into registers.
+    pub(super) fn shape_of(&self, ty: Ty) -> Option<Shape> {
         let elem = match self.features.lanes {
             Lanes::Bytes => Elem::of_bytes(ty.dtype)?,
             Lanes::Words if ty.lanes > 1 => Elem::of_words(ty.dtype)?,
@@ -311,6 +315,13 @@ impl Builder<'_> {
                 let bytes = super::stored(&self.kernel.arena, value);
                 let narrow = narrow.filter(|_| bytes == value);
                 let value = if narrow.is_some() { self.low_bits(value) } else { bytes };
+                if self.features.bytes() && self.kernel.arena.lanes(value) == 2 {
+                    let pair = self.pair_of_bytes(value)?;
+                    let at = self.address(buffer, index)?;
+                    self.push(Inst::StoreLow { src: pair, mem: at, bytes: 2 });
+                    self.forget_buffer(buffer);
+                    return Some(());
+                }
                 let shape = self.shape(value)?;
                 let pieces = match self.kernel.arena.dtype(value) {
                     DType::Bool if !self.features.bytes() => self.numbers(value, DType::Int32, &shape)?,
@@ -354,6 +365,21 @@ impl Builder<'_> {
             Stmt::Set { local, value } => self.set(local, value),
             Stmt::If { .. } | Stmt::Check { .. } | Stmt::While { .. } => None,
         }
+    }
+
+    /// A register that begins with two bytes: constants, or copied ones. No lanes of a region are so short, but borders and the ends of
+    /// rows are.
+    fn pair_of_bytes(&mut self, value: ExprId) -> Option<VReg> {
+        if let Some(Const::Int(byte)) = self.kernel.arena.as_const(value) {
+            return Some(self.constant(u64::from(byte as u8) * 0x0101_0101, Elem::U8));
+        }
+        let Expr::Load(buffer, index) = self.kernel.arena.expr(value) else { return None };
+        if self.kernel.arena.lanes(index) > 1 || self.guard.is_some() {
+            return None;
+        }
+        let (mem, dst) = (self.address(buffer, index)?, self.fresh());
+        self.push(Inst::LoadNarrow { dst, mask: None, mem, memory: Memory::U16, width: Width::Scalar });
+        Some(dst)
     }
 
     /// Sets a register of the loop IR. An addition to the register itself is done in place.
@@ -720,47 +746,7 @@ impl Builder<'_> {
                 Some(memory) => self.load_narrow(buffer, index, memory, shape),
                 None => self.load(buffer, index, self.kernel.arena.lanes(e) == 1, shape),
             },
-            Expr::Broadcast(a) if elem.bytes() == 2 => {
-                let one = match self.kernel.arena.expr(a) {
-                    Expr::Load(buffer, index) if self.guard.is_none() => {
-                        let (mem, dst) = (self.address(buffer, index)?, self.fresh());
-                        self.push(Inst::LoadAll { dst, mem, elem, width });
-                        dst
-                    }
-                    _ => self.bits_of(a, elem)?,
-                };
-                Some(SmallVec::from_elem(one, n))
-            }
-            Expr::Broadcast(a) => {
-                let a = self.unwidened(a);
-                let one = match self.kernel.arena.expr(a) {
-                    Expr::Int(_) | Expr::Float(_) => self.bits_of(a, elem)?,
-                    // Arguments and indices are in every lane.
-                    Expr::Var(v) if !self.vars.contains_key(&v) => self.expr(a)?[0],
-                    Expr::Cast(_) if is_index(&self.kernel.arena, a) => self.expr(a)?[0],
-                    _ if self.guard.is_none() && !self.memo.contains_key(&a) && self.in_memory(a).is_some() => {
-                        let (buffer, index) = self.in_memory(a)?;
-                        let mem = self.address(buffer, index)?;
-                        let dst = self.fresh();
-                        self.push(Inst::LoadAll { dst, mem, elem, width });
-                        dst
-                    }
-                    Expr::Load(buffer, index) if self.repeats(a) => {
-                        let memory = self.memory_of(a)?;
-                        let mem = self.address(buffer, index)?;
-                        let dst = self.fresh();
-                        self.push(Inst::LoadAllNarrow { dst, mem, memory, width });
-                        dst
-                    }
-                    _ => {
-                        let a = self.expr(a)?[0];
-                        let dst = self.fresh();
-                        self.push(Inst::Unary { op: Op1::Broadcast, dst, a, elem, width });
-                        dst
-                    }
-                };
-                Some(SmallVec::from_elem(one, n))
-            }
+            Expr::Broadcast(a) => Some(SmallVec::from_elem(self.in_all_lanes(a, shape)?, n)),
             Expr::Binary(op, a, b) => {
                 if let Some((vectors, others)) = reduce::several(&self.kernel.arena, op, e) {
                     return self.reduce_with(op, &vectors, &others);
@@ -838,6 +824,49 @@ impl Builder<'_> {
             Expr::Pack(_) if elem.bytes() < 4 => None,
             Expr::Pack(_) => self.row(e, shape),
         }
+    }
+
+    /// A register with a scalar in all lanes.
+    pub(super) fn in_all_lanes(&mut self, a: ExprId, shape: &Shape) -> Option<VReg> {
+        let Shape { elem, width, .. } = *shape;
+        if elem.bytes() == 2 {
+            return match self.kernel.arena.expr(a) {
+                Expr::Load(buffer, index) if self.guard.is_none() => {
+                    let (mem, dst) = (self.address(buffer, index)?, self.fresh());
+                    self.push(Inst::LoadAll { dst, mem, elem, width });
+                    Some(dst)
+                }
+                _ => self.bits_of(a, elem),
+            };
+        }
+        let a = self.unwidened(a);
+        let one = match self.kernel.arena.expr(a) {
+            Expr::Int(_) | Expr::Float(_) => self.bits_of(a, elem)?,
+            // Arguments and indices are in every lane.
+            Expr::Var(v) if !self.vars.contains_key(&v) => self.expr(a)?[0],
+            Expr::Cast(_) if is_index(&self.kernel.arena, a) => self.expr(a)?[0],
+            _ if self.guard.is_none() && !self.memo.contains_key(&a) && self.in_memory(a).is_some() => {
+                let (buffer, index) = self.in_memory(a)?;
+                let mem = self.address(buffer, index)?;
+                let dst = self.fresh();
+                self.push(Inst::LoadAll { dst, mem, elem, width });
+                dst
+            }
+            Expr::Load(buffer, index) if self.repeats(a) => {
+                let memory = self.memory_of(a)?;
+                let mem = self.address(buffer, index)?;
+                let dst = self.fresh();
+                self.push(Inst::LoadAllNarrow { dst, mem, memory, width });
+                dst
+            }
+            _ => {
+                let a = self.expr(a)?[0];
+                let dst = self.fresh();
+                self.push(Inst::Unary { op: Op1::Broadcast, dst, a, elem, width });
+                dst
+            }
+        };
+        Some(one)
     }
 
     /// The pieces of a value that is not kept for other uses.

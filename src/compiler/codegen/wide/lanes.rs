@@ -66,7 +66,7 @@ pub(super) fn connective(arena: &Arena, e: ExprId) -> Option<(Op2, ExprId, ExprI
     }
 }
 
-/// The operand whose type gives the lanes of a condition.
+/// The operand whose type gives the lanes of a condition, of which there may be one for all lanes.
 pub(super) fn compared(arena: &Arena, e: ExprId) -> Option<ExprId> {
     if let Some((_, a, b)) = connective(arena, e) {
         let (a, b) = (compared(arena, a)?, compared(arena, b)?);
@@ -78,7 +78,7 @@ pub(super) fn compared(arena: &Arena, e: ExprId) -> Option<ExprId> {
             (Elem::of(arena.dtype(a))?.bytes() == Elem::of(arena.dtype(b))?.bytes()).then_some(a)
         }
         Expr::Compare(_, a, _) => Some(a),
-        Expr::Not(a) => compared(arena, a),
+        Expr::Not(a) | Expr::Broadcast(a) => compared(arena, a),
         Expr::Call(Intrinsic::IsNan, list) => Some(arena.list(list)[0]),
         Expr::Cast(a) => Some(a),
         Expr::Load(..) => Some(e),
@@ -244,8 +244,7 @@ impl Builder<'_> {
     /// Selects between two values by lane.
     pub(super) fn select(&mut self, c: ExprId, t: ExprId, o: ExprId, shape: &Shape) -> Option<Pieces> {
         let Shape { elem, width, n, .. } = *shape;
-        let source = compared(&self.kernel.arena, c)?;
-        let from = self.shape(source)?;
+        let from = self.condition_shape(c)?;
         // There are few mask registers: those of the sides are free again before this condition needs some.
         let (t, o) = (self.expr(t)?, self.expr(o)?);
         if let Some(known) = self.known_lanes(c, shape) {
@@ -274,10 +273,32 @@ impl Builder<'_> {
         Some(out)
     }
 
+    /// The division of what a condition compares into registers.
+    pub(super) fn condition_shape(&self, e: ExprId) -> Option<Shape> {
+        let arena = &self.kernel.arena;
+        let source = compared(arena, e)?;
+        self.shape_of(arena.ty(source).with_lanes(arena.lanes(e)))
+    }
+
+    /// The masks of a comparison of scalars, for all lanes.
+    fn shared_condition(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
+        if let Expr::Not(a) = self.kernel.arena.expr(e) {
+            let masks = self.shared_condition(a, shape)?;
+            return Some(self.negated(&masks, shape));
+        }
+        let Expr::Compare(op, a, b) = self.kernel.arena.expr(e) else { return None };
+        let is_negated = !self.features.masks && shape.elem.is_int();
+        if self.kernel.arena.dtype(a) == DType::Bool || is_negated && !matches!(op, CmpOp::Eq | CmpOp::Gt | CmpOp::Lt) {
+            return None;
+        }
+        let (a, b) = (self.in_all_lanes(a, shape)?, self.in_all_lanes(b, shape)?);
+        let mask = self.compare_pieces(op, &[a], &[b], shape);
+        Some(Pieces::from_elem(mask[0], shape.n))
+    }
+
     /// A condition as masks.
     pub(super) fn condition(&mut self, e: ExprId) -> Option<Pieces> {
-        let source = compared(&self.kernel.arena, e)?;
-        let shape = self.shape(source)?;
+        let shape = self.condition_shape(e)?;
         match self.kernel.arena.expr(e) {
             Expr::Compare(op @ (CmpOp::Eq | CmpOp::Ne), a, b) if self.kernel.arena.dtype(a) == DType::Bool => {
                 let differ = self.mask_pieces(Op2::Xor, a, b, &shape)?;
@@ -302,6 +323,7 @@ impl Builder<'_> {
                 let masks = self.expr(a)?;
                 Some(self.negated(&masks, &shape))
             }
+            Expr::Broadcast(a) => self.shared_condition(a, &shape),
             Expr::Load(buffer, index) => {
                 let bytes = self.load_narrow(buffer, index, Memory::U8, &shape)?;
                 let zeros = Pieces::from_elem(self.constant(0, shape.elem), bytes.len());

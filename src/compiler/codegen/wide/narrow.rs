@@ -8,7 +8,6 @@
 use super::bounds::{Bounds, bounds};
 use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, Mem, Memory, Op1, Op2, VReg, Width};
-use super::lanes::compared;
 use crate::codegen::facts::is_index_sum;
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, CmpOp, Const, DType};
@@ -308,8 +307,7 @@ impl Builder<'_> {
             let bytes = self.load_narrow(buffer, index, Memory::U8, &Shape { elem: Elem::I32, ..*shape })?;
             return Some(if to.is_float() { self.unary(Op1::Convert, &bytes, Elem::F32, shape.width) } else { bytes });
         }
-        let source = compared(&self.kernel.arena, e)?;
-        let from = self.shape(source)?;
+        let from = self.condition_shape(e)?;
         if from.elem.bytes() != shape.elem.bytes() || from.n != shape.n {
             return None;
         }

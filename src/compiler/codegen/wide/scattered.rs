@@ -10,7 +10,6 @@
 
 use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, Mem, Op1, Op2, VReg, Width};
-use super::lanes::compared;
 use super::narrow::is_narrow;
 use crate::codegen::facts::fails;
 use crate::ir::DType;
@@ -42,8 +41,7 @@ impl Builder<'_> {
         let Expr::Load(buffer, index) = self.kernel.arena.expr(t) else { return None };
         let otherwise = self.expr(o)?;
         self.expr(index)?;
-        let source = compared(&self.kernel.arena, c)?;
-        let from = self.shape(source)?;
+        let from = self.condition_shape(c)?;
         let masks = self.expr(c)?;
         let masks = self.masks_for(masks, &from, shape)?;
         self.scattered(buffer, index, Some((&masks, &otherwise)), shape)

@@ -6,6 +6,9 @@ use crate::codegen::testing::{Closeness, below};
 impl Generator {
     /// Elements at loaded or computed indices: clamped, under conditions, or behind checks that hold.
     pub(super) fn scattered(&mut self) -> Program {
+        if self.chance(5) {
+            return self.samples();
+        }
         let dtype = self.pick(&["float32", "float32", "int32", "int64", "float64", "uint8"]);
         let long = self.pick(&["int32", "int64"]);
         let (n, m, len) = (self.extent(5), self.extent(90), 1 + self.extent(70));
@@ -53,6 +56,35 @@ impl Generator {
   for i in {n} independent {{ for j in {m} {sj} {{ {check} Y[{at}] = {value} }} }}
 }}
 "
+        );
+        let closeness = Closeness::Exact;
+        Program { text, fast: closeness, strict: closeness, specials: false }
+    }
+
+    /// Elements of rows whose numbers are checked where a condition holds.
+    fn samples(&mut self) -> Program {
+        let dtype = self.pick(&["float32", "float32", "int32", "float64"]);
+        let long = self.pick(&["int32", "int64"]);
+        let (n, m, len) = (self.extent(5), self.extent(40), self.pick(&[1, 2, 5, 30]));
+        let sj = self.pick(&["independent", "independent", "vector independent", ""]);
+        let (all, x) = (n * m, len * 4);
+        let (at, row) = (format!("i * {m} + j"), format!("I[i * {m}]"));
+        let is_row = format!("{long}(0) <= {row} && {row} < {long}({len})");
+        let (condition, column) = match below(&mut self.rng, 3) {
+            0 => (format!("F[{at}] > 0.0 && ({is_row})"), "j % 4".to_string()),
+            1 => (format!("{is_row} && F[j] > 0.0"), format!("max(min(cast(int64, I[{at}]), 3), 0)")),
+            _ => (format!("{is_row} && F[{at}] > 0.0"), "max(min(cast(int64, floor(F[j])), 3), 0)".to_string()),
+        };
+        let zero = if dtype.contains("float") { format!("{dtype}(0.0)") } else { format!("{dtype}(0)") };
+        let text = format!(
+            "kernel @samples(X: in {dtype}[{x}], I: in {long}[{all}], F: in float32[{all}], Y: inout {dtype}[{}]) {{
+  for i in {n} independent {{ for c in 3 independent {{ for j in {m} {sj} {{
+    check !({condition}) || cast(int64, {row}) >= 0 && cast(int64, {row}) < {len} else out_of_bounds(X)
+    Y[c * {all} + {at}] = if_then_else({condition}, X[cast(int64, {row}) * 4 + {column}], {zero})
+  }} }} }}
+}}
+",
+            3 * all
         );
         let closeness = Closeness::Exact;
         Program { text, fast: closeness, strict: closeness, specials: false }
