@@ -4,6 +4,7 @@
 //! whole buffers, with lengths and strides that leave partial vectors.
 
 mod bytes;
+mod columns;
 mod lanes;
 mod layout;
 mod lookups;
@@ -65,11 +66,13 @@ pub enum Kind {
     Sliding,
     /// Rows at places that tables or counters decide.
     Lookup,
+    /// Rows that are divided by statistics of their columns.
+    Columns,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 22] = [
+    pub const ALL: [Kind; 23] = [
         Kind::Contraction,
         Kind::Elementwise,
         Kind::Condition,
@@ -92,6 +95,7 @@ impl Kind {
         Kind::Bytes,
         Kind::Sliding,
         Kind::Lookup,
+        Kind::Columns,
     ];
 }
 
@@ -133,6 +137,7 @@ pub fn program(kind: Kind, seed: u64) -> Program {
         Kind::Bytes => g.bytes(),
         Kind::Sliding => g.sliding(),
         Kind::Lookup => g.lookups(),
+        Kind::Columns => g.columns(),
     }
 }
 
