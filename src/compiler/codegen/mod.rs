@@ -60,8 +60,9 @@
 //! time (`opt/dot`): one instruction with VNNI, a few without. The instruction multiplies unsigned by signed bytes; of two factors of
 //! the same sign, one is shifted by 128 where it is packed, or in registers. The result never depends on the instruction set.
 //!
-//! *Divisions.* Unless floats are strict, divisors that many elements share become reciprocals (`opt/reciprocal`). Integers of up
-//! to 32 bits are divided by constants with a multiplication and a shift (`opt/divide`).
+//! *Divisions.* Unless floats are strict, divisors that many elements share become reciprocals (`opt/reciprocal`); where all rows
+//! are divided by the same vector, such as the sums of columns of a softmax, it is inverted once (`opt/shared_divisors`). Integers of
+//! up to 32 bits are divided by constants with a multiplication and a shift (`opt/divide`).
 //!
 //! *Memory.* Regions prefetch (`wide/prefetch`): a loop with much arithmetic fetches the rows that come next, and one that reads a
 //! few elements of many pages, such as a product over the channels of an image, those that it reads some iterations later; one that

@@ -38,6 +38,7 @@ mod reroll;
 mod row_order;
 mod several_rows;
 mod share_out;
+mod shared_divisors;
 mod simplify;
 mod specialize;
 mod speculate;
@@ -123,6 +124,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "tabulate", run: Simplified(tabulate::tabulate) },
     Pass { name: "tabulate_repeated", run: Simplified(tabulate_repeated::tabulate_repeated) },
     Pass { name: "reciprocal", run: Plain(reciprocal::reciprocal) },
+    Pass { name: "shared_divisors", run: Simplified(shared_divisors::shared_divisors) },
     Pass { name: "divide", run: Plain(divide::divide) },
     Pass { name: "coalesce", run: Simplified(coalesce::coalesce) },
     Pass { name: "transpose", run: Plain(transpose::transpose) },

@@ -116,7 +116,7 @@ impl Tables {
         let Some(loops) = table_loops(kernel, divisor, around) else { return };
         let one = kernel.arena.constant(1, kernel.arena.ty(divisor));
         let inverse = kernel.arena.binary(BinOp::Div, one, divisor);
-        let table = Table::of(kernel, "reciprocals", inverse, &loops);
+        let table = Table::of(kernel, "reciprocals", inverse, &loops, Placement::Shared);
         self.made.push(table.fill);
         self.known.push((divisor, table.buffer, table.index));
     }
@@ -132,10 +132,17 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// The table of an expression that depends on nothing but the variables of loops, given with their extents.
-    pub(super) fn of(kernel: &mut Kernel, name: &str, value: ExprId, loops: &[(VarId, i64)]) -> Table {
+    /// The table of an expression over the iterations of loops, given with their extents. What else it depends on must be the same
+    /// where the table is filled.
+    pub(super) fn of(
+        kernel: &mut Kernel,
+        name: &str,
+        value: ExprId,
+        loops: &[(VarId, i64)],
+        placement: Placement,
+    ) -> Table {
         let mut left: i64 = loops.iter().map(|l| l.1).product();
-        let buffer = kernel.add_scratch(name, kernel.arena.dtype(value), left, Placement::Shared);
+        let buffer = kernel.add_scratch(name, kernel.arena.dtype(value), left, placement);
         let (mut index, mut own) = (Affine::default(), Affine::default());
         let mut substitution = Substitution::default();
         let mut vars = Vec::new();

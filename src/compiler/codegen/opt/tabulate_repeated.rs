@@ -19,7 +19,9 @@ use crate::codegen::facts::{can_fail, note_stores};
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::{ExprMap, for_each_expr, map_operands};
-use crate::loopir::{Arena, Body, BufferId, Expr, ExprId, For, Kernel, Range, Ranges, Stmt, StmtId, Ty, VarId};
+use crate::loopir::{
+    Arena, Body, BufferId, Expr, ExprId, For, Kernel, Placement, Range, Ranges, Stmt, StmtId, Ty, VarId,
+};
 use hashbrown::HashSet;
 
 /// Minimum number of uses of each value.
@@ -139,7 +141,7 @@ impl Tables {
             }
         };
         self.left -= loops.iter().map(|l| l.1).product::<i64>();
-        let table = Table::of(kernel, "repeated", value, &loops);
+        let table = Table::of(kernel, "repeated", value, &loops, Placement::Shared);
         self.made.push(table.fill);
         let element = kernel.load(table.buffer, table.index);
         Some(kernel.arena.cast(dtype, element))

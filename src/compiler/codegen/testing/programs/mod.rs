@@ -4,6 +4,7 @@
 //! whole buffers, with lengths and strides that leave partial vectors.
 
 mod bytes;
+mod columns;
 mod lanes;
 mod layout;
 mod lookups;
@@ -68,11 +69,13 @@ pub enum Kind {
     Lookup,
     /// Elements of 8 and 16 bits that are only moved and compared.
     Narrow,
+    /// Rows that are divided by statistics of their columns.
+    Columns,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 23] = [
+    pub const ALL: [Kind; 24] = [
         Kind::Contraction,
         Kind::Elementwise,
         Kind::Condition,
@@ -96,6 +99,7 @@ impl Kind {
         Kind::Sliding,
         Kind::Lookup,
         Kind::Narrow,
+        Kind::Columns,
     ];
 }
 
@@ -138,6 +142,7 @@ pub fn program(kind: Kind, seed: u64) -> Program {
         Kind::Sliding => g.sliding(),
         Kind::Lookup => g.lookups(),
         Kind::Narrow => g.narrow(),
+        Kind::Columns => g.columns(),
     }
 }
 
