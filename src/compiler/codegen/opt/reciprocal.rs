@@ -82,9 +82,7 @@ fn product(arena: &mut Arena, e: ExprId, changes: &Changes) -> Option<ExprId> {
         return None;
     }
     let one = arena.constant(1, Ty::scalar(dtype));
-    // A quotient of integers may be rounded to an integer, and must not be a little less than a whole number.
-    let is_cast_integer = |e| matches!(arena.expr(e), Expr::Cast(x) if !arena.dtype(x).is_float());
-    if is_cast_integer(a) && is_cast_integer(b) {
+    if is_quotient_of_integers(arena, a, b) {
         return None;
     }
     // A quotient that is completely invariant is hoisted unchanged.
@@ -93,4 +91,11 @@ fn product(arena: &mut Arena, e: ExprId, changes: &Changes) -> Option<ExprId> {
     }
     let inverse = arena.binary(BinOp::Div, one, b);
     Some(arena.binary(BinOp::Mul, a, inverse))
+}
+
+/// Whether a dividend and a divisor are integers that were converted. Their quotient may be rounded to an integer, and must not be a little
+/// less than a whole number ([`divide_in_floats`](super::divide_in_floats)).
+pub(super) fn is_quotient_of_integers(arena: &Arena, dividend: ExprId, divisor: ExprId) -> bool {
+    let is_integer = |e| matches!(arena.expr(e), Expr::Cast(x) if !arena.dtype(x).is_float());
+    is_integer(dividend) && is_integer(divisor)
 }

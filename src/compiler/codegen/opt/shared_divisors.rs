@@ -13,6 +13,7 @@
 //! multiplications. As with [`reciprocal`](super::reciprocal), this is not done if floats must be computed as written.
 
 use super::machine::Machine;
+use super::reciprocal::is_quotient_of_integers;
 use super::tabulate::Table;
 use super::walk::{map_body, replace_loops};
 use crate::codegen::facts::{fails, note_stores};
@@ -129,7 +130,7 @@ impl Tables {
     /// The element of a table that has the reciprocal of a divisor.
     fn reciprocal(&mut self, kernel: &mut Kernel, dividend: ExprId, divisor: ExprId) -> Option<ExprId> {
         // A quotient that is shared itself is no better as a product.
-        if !self.changes(&kernel.arena, dividend) {
+        if !self.changes(&kernel.arena, dividend) || is_quotient_of_integers(&kernel.arena, dividend, divisor) {
             return None;
         }
         let ty = kernel.arena.ty(divisor);

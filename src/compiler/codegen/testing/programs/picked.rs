@@ -102,9 +102,12 @@ impl Generator {
             _ => format!("mod({value}, {by})"),
         };
         let s = self.vector();
+        // Rows may share their divisors.
+        let rows = if self.chance(3) { 2 + below(&mut self.rng, 6) } else { 1 };
+        let (quotient, all) = (quotient.replace("X[i]", &format!("X[r * {n} + i]")), rows * n);
         let text = format!(
-            "kernel @division(X: in {from}[{n}], Z: in {from}[{n}], W: in {from}[1], Y: out {to}[{n}]) {{
-  for i in {n} {s} {{ Y[i] = cast({to}, {quotient}) }}
+            "kernel @division(X: in {from}[{all}], Z: in {from}[{n}], W: in {from}[1], Y: out {to}[{all}]) {{
+  for r in {rows} independent {{ for i in {n} {s} {{ Y[r * {n} + i] = cast({to}, {quotient}) }} }}
 }}
 "
         );
