@@ -145,10 +145,12 @@ pub(super) fn run(args: &Args, global: &Global, console: Console) -> Done {
     if args.no_check {
         console.warn("results are NOT compared with the reference: a wrong program may come out as the best");
     }
-    let check_time = Reference::expected_duration(program.module(), &plan.config.calls);
-    if graphs.is_some() && args.checks_model() {
-        plan.config.max_time = plan.config.max_time.map(|all| search_time(all, check_time));
-    }
+    // Only a limit needs to know.
+    let check_time = match plan.config.max_time.filter(|_| graphs.is_some() && args.checks_model()) {
+        Some(_) => Reference::expected_duration(program.module(), &plan.config.calls),
+        None => Duration::ZERO,
+    };
+    plan.config.max_time = plan.config.max_time.map(|all| search_time(all, check_time));
     let dir = &args.work_dir.work_dir;
     let mut db = plan.database(dir, &console)?;
     signals::watch(&interrupt, console);

@@ -14,7 +14,7 @@
 //! loop. Divisions under a condition stay as they are.
 
 use super::machine::Machine;
-use super::walk::replace_loops;
+use super::walk::{map_stmt, replace_loops};
 use crate::codegen::facts::can_fail;
 use crate::ir::{BinOp, CmpOp, DType, Intrinsic};
 use crate::loopir::rewrite::ExprMap;
@@ -46,17 +46,16 @@ fn divided(kernel: &mut Kernel, old: Body) -> Body {
     let mut out: Vec<StmtId> = Vec::with_capacity(old.len());
     for s in kernel.stmts.list(old).to_vec() {
         let mut divisions = Divisions::default();
-        let new = match kernel.stmts.get(s) {
+        let new = map_stmt(kernel, s, &mut |kernel, old| match old {
             Stmt::Store { buffer, index, value } => {
                 let value = divisions.rewritten(&mut kernel.arena, value);
                 Stmt::Store { buffer, index, value }
             }
             other => other,
-        };
-        for condition in std::mem::take(&mut divisions.checks) {
-            out.push(kernel.stmts.push(Stmt::Check { condition, failure: Failure::Division }));
-        }
-        out.push(if new == kernel.stmts.get(s) { s } else { kernel.stmts.push(new) });
+        });
+        let check = |condition| kernel.stmts.push(Stmt::Check { condition, failure: Failure::Division });
+        out.extend(divisions.checks.into_iter().map(check));
+        out.push(new);
     }
     if kernel.stmts.list(old) == out { old } else { kernel.stmts.body(&out) }
 }

@@ -135,7 +135,7 @@ impl Builder<'_> {
     }
 
     /// The pieces of a vector, whose lanes that do not exist change no result.
-    fn with_neutral(&mut self, op: BinOp, a: ExprId, shape: &Shape) -> Option<Pieces> {
+    pub(super) fn with_neutral(&mut self, op: BinOp, a: ExprId, shape: &Shape) -> Option<Pieces> {
         let Shape { elem, width, n, last } = *shape;
         let dtype = self.kernel.arena.dtype(a);
         let neutral = neutral(&mut self.kernel.arena, op, dtype)?;
@@ -190,9 +190,8 @@ impl Builder<'_> {
     pub(super) fn reduce_bytes(&mut self, op: BinOp, a: ExprId) -> Option<Pieces> {
         let shape = self.shape(a)?;
         let Shape { elem, mut width, .. } = shape;
-        let lane_op = Op2::of(op, elem).filter(|&op| op != Op2::Mul)?;
         let pieces = self.with_neutral(op, a, &shape)?;
-        let op = lane_op;
+        let op = Op2::of(op, elem).filter(|&op| op != Op2::Mul)?;
         let mut one = pieces[0];
         for &piece in &pieces[1..] {
             one = self.binary(op, &[one], &[piece], elem, width)[0];

@@ -113,13 +113,13 @@ impl Builder<'_> {
 
     /// Reduces all lanes of a vector of 16-bit elements to a lane of 32 bits.
     pub(super) fn reduce_words(&mut self, op: BinOp, a: ExprId) -> Option<Pieces> {
-        let Shape { elem, width, n, last } = self.shape(a)?;
-        let dtype = self.kernel.arena.dtype(a);
+        let shape = self.shape(a)?;
+        let Shape { elem, width, n, last } = shape;
         let lane_op = self.operation_on_words(op, elem)?;
-        let neutral = neutral(&mut self.kernel.arena, op, dtype)?;
         if elem == Elem::BF16 {
             let mut pieces = self.split(a)?;
             if let Some(lanes) = last {
+                let neutral = neutral(&mut self.kernel.arena, op, DType::BFloat16)?;
                 let otherwise = self.bits_of(neutral, Elem::F32)?;
                 for (half, lanes) in [(2 * n - 2, lanes.div_ceil(2)), (2 * n - 1, lanes / 2)] {
                     let (mask, dst) = (self.first_lanes(lanes, Elem::F32), self.fresh());
@@ -130,13 +130,7 @@ impl Builder<'_> {
             }
             return self.reduce_lanes(op, pieces, Elem::F32, width);
         }
-        let mut pieces = self.expr(a)?;
-        if let Some(lanes) = last {
-            let (mask, otherwise) = (self.first_lanes(lanes, elem), self.bits_of(neutral, elem)?);
-            let (dst, then) = (self.fresh(), pieces[n - 1]);
-            self.push(Inst::Select { dst, mask, then, otherwise, elem, width });
-            pieces[n - 1] = dst;
-        }
+        let pieces = self.with_neutral(op, a, &shape)?;
         let mut one = self.reduce_pieces(lane_op, pieces, elem, width)[0];
         let mut width = width;
         while width != Width::Scalar {
