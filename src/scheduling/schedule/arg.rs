@@ -119,6 +119,20 @@ pub struct Lambda {
     pub ranges: bool,
 }
 
+impl Lambda {
+    /// The map of `n` indices that replaces some of them by quotient and remainder: `parts` has their positions and divisors.
+    #[must_use]
+    pub fn splitting(n: usize, parts: &[(usize, i64)]) -> Lambda {
+        let part = |i, op, by| LambdaExpr::Binary(op, Box::new(LambdaExpr::Param(i)), Box::new(LambdaExpr::Int(by)));
+        let results = (0..n).flat_map(|i| match parts.iter().find(|(at, _)| *at == i) {
+            Some(&(_, by)) => vec![part(i, BinOp::FloorDiv, by), part(i, BinOp::FloorMod, by)],
+            None => vec![LambdaExpr::Param(i)],
+        });
+        let params = (0..n).map(|i| format!("i{i}").as_str().into()).collect();
+        Lambda { params, results: results.collect(), scalar: false, ranges: false }
+    }
+}
+
 /// An expression of a [`Lambda`].
 #[derive(Clone, PartialEq, Debug)]
 pub enum LambdaExpr {

@@ -137,7 +137,8 @@ pub(crate) fn read_write_pattern(func: &Func, read: &BufferRegion, write: &Buffe
     (injective, ordered)
 }
 
-fn shifted_var(func: &Func, e: crate::ir::ExprId) -> Option<VarId> {
+/// The variable that an index is, or differs from by a constant.
+pub(crate) fn shifted_var(func: &Func, e: crate::ir::ExprId) -> Option<VarId> {
     use crate::ir::BinOp;
     let arena = &func.arena;
     match arena.expr(e) {

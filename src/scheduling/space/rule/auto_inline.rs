@@ -2,7 +2,8 @@
 //!
 //! *When*: a block computes a scalar from nothing; or it writes one buffer element by element, from elements at the
 //! same or shifted indices, and neither calls `exp` or another costly function nor contains a condition. In a program
-//! without reductions only the first part of this matters. Not if each element is part of at least 16 results of a
+//! without reductions only the first part of this matters. Also if it repeats rows (`A[i // 4, k]`), or reads elements in another
+//! order that reductions read for fewer than 4 results each. Not if each element is part of at least 16 results of a
 //! reduction, and computed, not only copied or converted. Blocks that fill small matrices of constants, and the reductions
 //! that apply these, are left to the code generator as they are, by this rule and the others. *What*: `compute_inline`.
 //! *Why*: the buffer's memory traffic is saved, and only what costs less than a load is recomputed, not too often. As in
@@ -51,13 +52,13 @@
 //!
 //! TVM: `src/s_tir/meta_schedule/schedule_rule/auto_inline.cc`.
 
-use super::super::analysis::{calls, has_conditional, is_spatial, live_block, read_write_pattern};
+use super::super::analysis::{calls, has_conditional, is_spatial, live_block, read_write_pattern, shifted_var};
 use super::super::cases::axis_of_cases;
 use super::super::contraction::Contraction;
 use super::super::draft::Draft;
 use super::Rule;
 use crate::ir::visit::{for_each_own_expr, for_each_subexpr};
-use crate::ir::{BlockId, BufferId, Expr, Func, Intrinsic, Stmt};
+use crate::ir::{BinOp, BlockId, BufferId, BufferRegion, Expr, Func, Intrinsic, Stmt, VarId};
 use crate::schedule::Schedule;
 use crate::schedule::analysis::dependence::has_consumer;
 use crate::schedule::arg::Rv;
@@ -73,10 +74,16 @@ pub(crate) struct AutoInline {
     pub most_loads: usize,
     /// Whether conditions stay outside of blocks that choose among cases.
     pub keeps_padding: bool,
+    /// Number of results of a reduction below which elements that they share are read in another order rather than copied;
+    /// if it is positive, elements of which rows are repeated are never copied.
+    pub reordered_below: i64,
 }
 
 /// Minimum number of results that make it worthwhile to store what they share: some tiles of rows.
 const SHARED: i64 = 16;
+
+/// Minimum number of results that pay for a copy in another order, which writes and reads each element once more.
+const REORDERED: i64 = 4;
 
 /// The most elements that a consumer may read instead of several: those of a window with 4 x 4 taps.
 const LOADS: usize = 16;
@@ -84,7 +91,13 @@ const LOADS: usize = 16;
 impl AutoInline {
     /// The rule of the default space.
     pub(crate) fn auto() -> AutoInline {
-        AutoInline { shared_by: SHARED, most_loads: LOADS, keeps_padding: true, ..AutoInline::tvm() }
+        AutoInline {
+            shared_by: SHARED,
+            most_loads: LOADS,
+            keeps_padding: true,
+            reordered_below: REORDERED,
+            ..AutoInline::tvm()
+        }
     }
 
     /// The rule with TVM's parameters.
@@ -94,6 +107,7 @@ impl AutoInline {
             shared_by: i64::MAX,
             most_loads: usize::MAX,
             keeps_padding: false,
+            reordered_below: 0,
         }
     }
 }
@@ -125,14 +139,13 @@ impl AutoInline {
         let func = sch.func(index);
         let node = func.block(block);
         let Some(scope) = func.block_above(block.stmt()) else { return false };
-        let [write] = &node.writes[..] else { return false };
-        if !has_consumer(&sch.states[index], scope, block) {
+        if node.writes.len() != 1 || !has_consumer(&sch.states[index], scope, block) {
             return false;
         }
         let is_conditional = has_conditional(func, block.stmt());
         let is_cheap = !calls(func, block.stmt(), &self.disallowed)
             && !is_conditional
-            && node.reads.iter().all(|read| read_write_pattern(func, read, write) == (true, true));
+            && node.reads.iter().all(|read| self.is_easy(func, scope, block, read));
         let is_cheap = is_cheap && !(is_computed(func, block) && self.is_shared(func, scope, block));
         if self.grows(func, scope, block) || self.keeps_padding && is_conditional && is_for_cases(func, scope, block) {
             return false;
@@ -152,23 +165,74 @@ impl AutoInline {
             })
     }
 
+    /// Whether the readers of the block may as well read what it reads.
+    fn is_easy(&self, func: &Func, scope: BlockId, block: BlockId, read: &BufferRegion) -> bool {
+        let write = &func.block(block).writes[0];
+        if read_write_pattern(func, read, write) == (true, true) {
+            return true;
+        }
+        self.reordered_below > 0
+            && rows_read(func, read, write)
+                .is_some_and(|positions| positions.is_sorted() || self.is_for_few(func, scope, block))
+    }
+
     /// Whether some product or sum reads each element of the block for many results.
     fn is_shared(&self, func: &Func, scope: BlockId, block: BlockId) -> bool {
-        let written = func.block(block).writes[0].buffer;
-        func.child_blocks(scope.stmt()).into_iter().filter_map(|b| Some((b, Contraction::of(func, b)?))).any(
-            |(b, c)| {
-                let reads = &func.block(b).reads;
-                c.inputs.iter().any(|i| reads[i.read].buffer == written && c.reuse(i) >= self.shared_by)
-            },
-        )
+        readers(func, scope, block).any(|b| results_per_element(func, b, block).is_some_and(|n| n >= self.shared_by))
     }
+
+    /// Whether the block is read by products and sums only, which read each element for few results.
+    fn is_for_few(&self, func: &Func, scope: BlockId, block: BlockId) -> bool {
+        readers(func, scope, block)
+            .all(|b| results_per_element(func, b, block).is_some_and(|n| n < self.reordered_below))
+    }
+}
+
+/// The blocks of a scope that read what a block writes.
+fn readers(func: &Func, scope: BlockId, block: BlockId) -> impl Iterator<Item = BlockId> {
+    let written = func.block(block).writes[0].buffer;
+    let reads_it = move |b: &BlockId| *b != block && func.block(*b).reads.iter().any(|r| r.buffer == written);
+    func.child_blocks(scope.stmt()).into_iter().filter(reads_it)
+}
+
+/// The number of results for which a product or sum reads each element of a block; the largest, if it reads some twice.
+fn results_per_element(func: &Func, reader: BlockId, block: BlockId) -> Option<i64> {
+    let written = func.block(block).writes[0].buffer;
+    let reads = &func.block(reader).reads;
+    let contraction = Contraction::of(func, reader)?;
+    contraction.inputs.iter().filter(|i| reads[i.read].buffer == written).map(|i| contraction.reuse(i)).max()
+}
+
+/// For each index of a read element, the position of the index that it follows in the written one. An index that is read must be
+/// a constant, an index of the written element with a constant, or the quotient of one, other than the last, by a constant:
+/// that of a repeated row. None may follow the same one as another.
+fn rows_read(func: &Func, read: &BufferRegion, write: &BufferRegion) -> Option<Vec<usize>> {
+    let arena = &func.arena;
+    let written: Vec<VarId> = write.ranges(arena).map(|(min, _)| arena.as_var(min)).collect::<Option<_>>()?;
+    let mut positions = Vec::new();
+    for (min, extent) in read.ranges(arena) {
+        if !arena.is_int(extent, 1) {
+            return None;
+        }
+        if arena.as_int(min).is_some() {
+            continue;
+        }
+        let (var, is_quotient) = match arena.expr(min) {
+            Expr::Binary(BinOp::FloorDiv, a, b) if arena.as_int(b).is_some_and(|b| b > 0) => (arena.as_var(a)?, true),
+            _ => (shifted_var(func, min)?, false),
+        };
+        let position = written.iter().position(|&w| w == var)?;
+        if positions.contains(&position) || is_quotient && position + 1 == written.len() {
+            return None;
+        }
+        positions.push(position);
+    }
+    Some(positions)
 }
 
 /// Whether a consumer chooses among several values of elements of the block.
 fn is_for_cases(func: &Func, scope: BlockId, block: BlockId) -> bool {
-    let written = func.block(block).writes[0].buffer;
-    let reads_it = |b: BlockId| func.block(b).reads.iter().any(|r| r.buffer == written);
-    func.child_blocks(scope.stmt()).into_iter().any(|b| reads_it(b) && axis_of_cases(func, b).is_some())
+    readers(func, scope, block).any(|b| axis_of_cases(func, b).is_some())
 }
 
 /// The number of different elements that a block reads from some buffers.

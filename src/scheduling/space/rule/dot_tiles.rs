@@ -63,7 +63,7 @@ use super::super::draft::{Draft, Tiled};
 use super::Rule;
 use crate::ir::IterKind;
 use crate::machine::Core;
-use crate::schedule::arg::{Arg, Rv};
+use crate::schedule::arg::{Arg, Lambda, Rv};
 use crate::schedule::error::ScheduleError;
 
 pub(crate) struct DotTiles {
@@ -150,6 +150,14 @@ fn ranked(widths: &[i64], lanes: i64) -> Vec<(usize, usize)> {
     ranked
 }
 
+/// Positions of indices of the result that two axes share, such as groups and their rows, and the extents of the inner axes.
+fn groups(c: &Contraction) -> Vec<(usize, i64)> {
+    let axes: Vec<_> =
+        c.of_kind(IterKind::Spatial).filter_map(|a| Some((c.output.dims[a]?, c.axes[a].extent))).collect();
+    let shared = axes.windows(2).filter(|pair| pair[0].0 == pair[1].0);
+    shared.map(|pair| pair[1]).collect()
+}
+
 impl DotTiles {
     fn tile(
         &self,
@@ -168,6 +176,11 @@ impl DotTiles {
         let width = sch.choose_among(widths, width)?;
         let k = sch.split(loops[axes.k], vec![Arg::None, width.into()])?;
         let partial = sch.rfactor(k[1], c.output.n_dims() as i64)?;
+        let groups = groups(c);
+        if !groups.is_empty() {
+            // Only elements whose indices are axes of the block have an instance that can be found.
+            sch.transform_layout(partial, ("write", 0), Lambda::splitting(c.output.n_dims() + 1, &groups))?;
+        }
         // Unit loops are kept, so that the number of loops does not depend on the decisions.
         sch.compute_at(partial, row[0], true)?;
         let n = (c.of_kind(IterKind::Spatial).count(), c.of_kind(IterKind::Reduce).count());

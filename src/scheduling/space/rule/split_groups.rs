@@ -46,7 +46,7 @@ use super::super::draft::Draft;
 use super::Rule;
 use crate::ir::visit::{for_each_subexpr, uses_var};
 use crate::ir::{BinOp, BlockId, Expr, ExprId, Func, IterKind, Stmt, VarId};
-use crate::schedule::arg::{Lambda, LambdaExpr, Rv};
+use crate::schedule::arg::{Lambda, Rv};
 use crate::schedule::error::ScheduleError;
 
 pub(crate) struct SplitGroups;
@@ -60,7 +60,8 @@ impl Rule for SplitGroups {
         let Some((index, id)) = live_block(&draft.sch, block) else { return Ok(vec![draft]) };
         let Some(groups) = Groups::of(draft.sch.func(index), id) else { return Ok(vec![draft]) };
         let mut split = draft.clone();
-        let done = split.sch.transform_block_layout(block, groups.map());
+        let done =
+            split.sch.transform_block_layout(block, Lambda::splitting(groups.n_axes, &[(groups.axis, groups.size)]));
         Ok(vec![if done.is_ok() { split } else { draft }])
     }
 }
@@ -91,18 +92,6 @@ impl Groups {
             let divides = 1 < size && size < extent && extent % size == 0;
             divides.then_some(Groups { axis, n_axes: node.iters.len(), size })
         })
-    }
-
-    /// The index map of the block.
-    fn map(&self) -> Lambda {
-        let part =
-            |op| LambdaExpr::Binary(op, Box::new(LambdaExpr::Param(self.axis)), Box::new(LambdaExpr::Int(self.size)));
-        let results = (0..self.n_axes).flat_map(|i| match i == self.axis {
-            true => vec![part(BinOp::FloorDiv), part(BinOp::FloorMod)],
-            false => vec![LambdaExpr::Param(i)],
-        });
-        let params = (0..self.n_axes).map(|i| format!("i{i}").as_str().into()).collect();
-        Lambda { params, results: results.collect(), scalar: false, ranges: false }
     }
 }
 
