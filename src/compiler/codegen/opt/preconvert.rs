@@ -8,11 +8,14 @@
 //! for i in 64: for k in 32: for j in 16: C[i, j] += A1[i * 32 + k] * B1[k * 16 + j]
 //! ```
 //!
-//! A copy has its elements in memory order, without those that are not read. It is made if each element is used often
-//! enough and the copy stays small; only elements that are in bounds under all conditions are copied.
+//! A small buffer that the kernel only reads is copied whole, for all its nests, if its elements are used often enough. So is
+//! the part of another one that a nest reads: in memory order, without elements that are not read; only elements that are in
+//! bounds under all conditions are copied.
 //!
-//! An operand that is too large for one copy, and of which the innermost loop uses one element for all its iterations, is copied piece by
-//! piece, before inner loops. Each of its elements would be converted alone, in a few instructions; a copy converts a vector at a time.
+//! An operand that is too large for one copy is copied piece by piece, before inner loops, in two cases. The innermost loop uses
+//! one element for all its iterations: each would be converted alone, in a few instructions, and a copy converts a vector at a
+//! time. Or the innermost loop moves along the operand, and loops around its rows use all of them again, as the tiles of rows of
+//! a product use a panel.
 //!
 //! This pass runs before reduction nests are arranged, and after [`super::dot`], which needs the bytes unchanged.
 
@@ -34,14 +37,151 @@ const MAX_COPY: i64 = 1 << 20;
 /// Maximum size in bytes of a copy of a piece: a part of the nearest cache.
 const MAX_PIECE: i64 = 1 << 15;
 
+/// Maximum size in bytes of a copy of a panel, whose elements are used one after the other.
+const MAX_PANEL: i64 = 1 << 17;
+
 /// Minimum length of contiguous elements in a piece.
 const LONG: i64 = 16;
+
+/// Minimum number of times that a panel is used.
+const AGAIN: i64 = 4;
 
 /// Makes copies for all loops of the kernel. Returns whether there are any.
 pub(super) fn preconvert(kernel: &mut Kernel) -> bool {
     let before = kernel.body;
-    kernel.body = body(kernel, before, &mut Vec::new());
+    copy_whole(kernel);
+    kernel.body = body(kernel, kernel.body, &mut Vec::new());
     kernel.body != before
+}
+
+/// Copies small buffers that are only read, and often enough, before everything else.
+fn copy_whole(kernel: &mut Kernel) {
+    let mut uses = Uses::default();
+    uses.count(kernel, kernel.body, 1);
+    let (mut copies, mut loops) = (ExprMap::default(), Vec::new());
+    for ((from, dtype), (times, values)) in uses.found {
+        let len = kernel.buffer(from).len;
+        let is_small = len.saturating_mul(dtype.bytes() as i64) <= MAX_COPY;
+        if uses.excluded.contains(&from) || !is_small || len < LONG || times < len.saturating_mul(OFTEN) {
+            continue;
+        }
+        let buffer = add_copy(kernel, from, dtype, len, Placement::Shared);
+        loops.push(copy_loops(kernel, (from, Affine::default()), (buffer, dtype), &[(1, len)]));
+        for (value, index) in values {
+            let value_of_copy = kernel.load(buffer, index);
+            copies.insert(value, value_of_copy);
+        }
+    }
+    if !loops.is_empty() {
+        let body = with_copies(kernel, kernel.body, &mut copies);
+        loops.extend_from_slice(kernel.stmts.list(body));
+        kernel.body = kernel.stmts.body(&loops);
+    }
+}
+
+/// The conversions of a kernel by buffer and type.
+#[derive(Default)]
+struct Uses {
+    /// The number of times that elements are converted, and the conversions with their indices; in the order of the kernel.
+    found: Vec<((BufferId, DType), (i64, Vec<(ExprId, ExprId)>))>,
+    /// Buffers that are written, or converted in parallel loops: each thread would wait for the copy.
+    excluded: HashSet<BufferId, FxBuild>,
+}
+
+impl Uses {
+    /// Counts those of a body that is executed `times` times; `None` in a parallel loop.
+    fn count(&mut self, kernel: &Kernel, body: Body, times: impl Into<Option<i64>> + Copy) {
+        let times = times.into();
+        for &s in kernel.stmts.list(body) {
+            let stmt = kernel.stmts.get(s);
+            for_each_operand(stmt, |e| self.count_in(kernel, e, times));
+            match stmt {
+                Stmt::For(l) => {
+                    let n = kernel.arena.as_int(l.extent).unwrap_or(1);
+                    let inside = times.filter(|_| l.kind != LoopKind::Parallel).map(|t| t.saturating_mul(n));
+                    self.count(kernel, l.body, inside);
+                }
+                Stmt::If { then, otherwise, .. } => {
+                    self.count(kernel, then, times);
+                    self.count(kernel, otherwise, times);
+                }
+                Stmt::While { body, .. } => self.count(kernel, body, times),
+                Stmt::Store { buffer, .. } => drop(self.excluded.insert(buffer)),
+                Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => {}
+            }
+        }
+    }
+
+    fn count_in(&mut self, kernel: &Kernel, e: ExprId, times: Option<i64>) {
+        for_each_expr(&kernel.arena, e, &mut |value| {
+            let Some((from, index)) = narrow_element(kernel, value) else { return };
+            let Some(times) = times else {
+                self.excluded.insert(from);
+                return;
+            };
+            let key = (from, kernel.arena.dtype(value));
+            let at = self.found.iter().position(|(k, _)| *k == key).unwrap_or_else(|| {
+                self.found.push((key, (0, Vec::new())));
+                self.found.len() - 1
+            });
+            let (all, values) = &mut self.found[at].1;
+            *all = all.saturating_add(times);
+            values.push((value, index));
+        });
+    }
+}
+
+/// The buffer and index of an element of 8 or 16 bits that an expression converts to one of 32 bits.
+fn narrow_element(kernel: &Kernel, value: ExprId) -> Option<(BufferId, ExprId)> {
+    let arena = &kernel.arena;
+    let Expr::Cast(element) = arena.expr(value) else { return None };
+    let Expr::Load(from, index) = arena.expr(element) else { return None };
+    let narrow = arena.ty(element);
+    let is_narrow = narrow.lanes == 1 && narrow.dtype.bytes() <= 2 && narrow.dtype != DType::Bool;
+    (is_narrow && matches!(arena.dtype(value), DType::Float32 | DType::Int32)).then_some((from, index))
+}
+
+/// A body in which some expressions are replaced.
+fn with_copies(kernel: &mut Kernel, body: Body, copies: &mut ExprMap) -> Body {
+    kernel.rebuild(body, &mut |kernel, _, id, stmt, out| {
+        let new = map_operands(stmt, |e| map_expr(&mut kernel.arena, e, copies, &mut |_, _| None));
+        out.push(if new == stmt { id } else { kernel.stmts.push(new) });
+    })
+}
+
+/// A buffer for converted elements of another one.
+fn add_copy(kernel: &mut Kernel, from: BufferId, dtype: DType, len: i64, placement: Placement) -> BufferId {
+    let name = format!("{}_wide", kernel.buffer(from).name);
+    kernel.add_scratch(name.as_str(), dtype, len, placement)
+}
+
+/// Loops that convert elements from a start on, with their strides and extents, into a buffer without gaps.
+fn copy_loops(
+    kernel: &mut Kernel,
+    (from, start): (BufferId, Affine),
+    (to, dtype): (BufferId, DType),
+    steps: &[(i64, i64)],
+) -> StmtId {
+    let mut left: i64 = steps.iter().map(|s| s.1).product();
+    let (mut source, mut target) = (start, Affine::default());
+    let mut vars = Vec::new();
+    for &(step, n) in steps {
+        left /= n;
+        let (var, e) = kernel.arena.new_index("c");
+        vars.push((var, n));
+        source.add_term(e, step);
+        target.add_term(e, left);
+    }
+    let (source, target) = (source.to_expr(&mut kernel.arena), target.to_expr(&mut kernel.arena));
+    let element = kernel.load(from, source);
+    let value = kernel.arena.cast(dtype, element);
+    let mut s = kernel.store(to, target, value);
+    for (var, n) in vars.into_iter().rev() {
+        let (extent, body) = (kernel.arena.index(n), kernel.stmts.body(&[s]));
+        let (kind, iterations) = (LoopKind::Serial, Iterations::Independent);
+        s = kernel.stmts.push(Stmt::For(For { var, extent, kind, iterations, hints: Hints::default(), body }));
+    }
+    s
 }
 
 /// `around` holds the enclosing loops.
@@ -72,11 +212,7 @@ fn converted(kernel: &mut Kernel, s: StmtId, l: For, around: &[For], out: &mut V
     if copies.is_empty() {
         return l;
     }
-    let new = kernel.rebuild(l.body, &mut |kernel, _, id, stmt, out| {
-        let new = map_operands(stmt, |e| map_expr(&mut kernel.arena, e, &mut copies, &mut |_, _| None));
-        out.push(if new == stmt { id } else { kernel.stmts.push(new) });
-    });
-    For { body: new, ..l }
+    For { body: with_copies(kernel, l.body, &mut copies), ..l }
 }
 
 /// A converted element, and the elements of the buffer that a nest reads.
@@ -167,11 +303,8 @@ impl Search<'_> {
 
     fn operand(&self, value: ExprId) -> Option<Operand> {
         let (arena, buffers) = (&self.kernel.arena, self.kernel);
-        let Expr::Cast(element) = arena.expr(value) else { return None };
-        let Expr::Load(from, index) = arena.expr(element) else { return None };
-        let (narrow, wide) = (arena.ty(element), arena.dtype(value));
-        let is_narrow = narrow.lanes == 1 && narrow.dtype.bytes() <= 2 && narrow.dtype != DType::Bool;
-        if !is_narrow || !matches!(wide, DType::Float32 | DType::Int32) || self.written.contains(&from) {
+        let (from, index) = narrow_element(buffers, value)?;
+        if self.written.contains(&from) {
             return None;
         }
         // The index must be a sum of terms of the loops and invariants.
@@ -188,11 +321,13 @@ impl Search<'_> {
         steps.sort_by_key(|&(_, step, n)| (std::cmp::Reverse(step), std::cmp::Reverse(n)));
         let copied = steps.iter().map(|s| s.2).fold(1, i64::saturating_mul);
         let is_piece = self.around.iter().any(|l| l.kind != LoopKind::Parallel);
-        let most = if is_piece { MAX_PIECE } else { MAX_COPY };
+        let most = match is_piece {
+            true if self.is_shared_row(&steps) => MAX_PIECE,
+            true if self.is_panel(&steps) => MAX_PANEL,
+            true => return None,
+            false => MAX_COPY,
+        };
         let is_small = copied.saturating_mul(4) <= most && copied.saturating_mul(OFTEN) <= all;
-        if is_piece && !self.is_shared_row(&steps) {
-            return None;
-        }
         if !is_small || steps.iter().any(|s| s.1 <= 0) {
             return None;
         }
@@ -220,14 +355,29 @@ impl Search<'_> {
             && self.kernel.arena.as_int(innermost.extent).is_some_and(|n| n >= OFTEN);
         is_shared && steps.last().is_some_and(|&(_, step, n)| step == 1 && n >= LONG)
     }
+
+    /// Whether the innermost loop moves along contiguous elements, and loops around those of the other steps use all of them again.
+    fn is_panel(&self, steps: &[(VarId, i64, i64)]) -> bool {
+        let Some((innermost, around)) = self.loops.split_last() else { return false };
+        let moves = |l: &For| steps.iter().any(|s| s.0 == l.var);
+        if around.first().is_none_or(moves) {
+            // A smaller piece is used as often.
+            return false;
+        }
+        let is_row = steps.last().is_some_and(|&(var, step, n)| var == innermost.var && step == 1 && n >= LONG);
+        let Some(rows) = around.iter().rposition(moves) else { return false };
+        let extents =
+            around[..rows].iter().filter(|l| !moves(l)).map(|l| self.kernel.arena.as_int(l.extent).unwrap_or(1));
+        is_row && extents.fold(1, i64::saturating_mul) >= AGAIN
+    }
 }
 
 impl Operand {
     /// Emits the copy; returns its buffer, and the index in it of an iteration's element.
     fn copy(&self, kernel: &mut Kernel, placement: Placement, out: &mut Vec<StmtId>) -> (BufferId, ExprId) {
         let len = self.steps.iter().map(|s| s.2).product();
-        let name = format!("{}_wide", kernel.buffer(self.from).name);
-        let buffer = kernel.add_scratch(name.as_str(), kernel.arena.dtype(self.value), len, placement);
+        let dtype = kernel.arena.dtype(self.value);
+        let buffer = add_copy(kernel, self.from, dtype, len, placement);
         let mut index = Affine::default();
         let mut left = len;
         for &(var, _, n) in &self.steps {
@@ -243,26 +393,7 @@ impl Operand {
                 _ => merged.push((step, n)),
             }
         }
-        let (mut from, mut to, mut left) = (self.start.clone(), Affine::default(), len);
-        let mut vars = Vec::new();
-        for &(step, n) in &merged {
-            left /= n;
-            let (var, e) = kernel.arena.new_index("c");
-            vars.push((var, n));
-            from.add_term(e, step);
-            to.add_term(e, left);
-        }
-        let (from, to) = (from.to_expr(&mut kernel.arena), to.to_expr(&mut kernel.arena));
-        let element = kernel.load(self.from, from);
-        let dtype = kernel.arena.dtype(self.value);
-        let value = kernel.arena.cast(dtype, element);
-        let mut s = kernel.store(buffer, to, value);
-        for (var, n) in vars.into_iter().rev() {
-            let (extent, body) = (kernel.arena.index(n), kernel.stmts.body(&[s]));
-            let (kind, iterations) = (LoopKind::Serial, Iterations::Independent);
-            s = kernel.stmts.push(Stmt::For(For { var, extent, kind, iterations, hints: Hints::default(), body }));
-        }
-        out.push(s);
+        out.push(copy_loops(kernel, (self.from, self.start.clone()), (buffer, dtype), &merged));
         (buffer, index.to_expr(&mut kernel.arena))
     }
 }
