@@ -26,6 +26,15 @@
 //! for f in 3584: Y[f] = exp(X[f])
 //! ```
 //!
+//! Short rows of a copy that reads along them and writes across, such as the taps of the weights of a convolution, are coalesced where
+//! both loops advance all accesses by the same step, so that the copy is a transposition of long rows:
+//!
+//! ```text
+//! for o in 32: for c in 64: for t in 9: P[o + c * 288 + t * 32] = W[o * 576 + c * 9 + t]
+//! // becomes
+//! for o in 32: for f in 576: P[o + f * 32] = W[o * 576 + f]
+//! ```
+//!
 //! This pass runs after reductions have been arranged, just before vectorisation.
 
 use super::machine::Machine;
@@ -41,6 +50,9 @@ use hashbrown::HashMap;
 
 /// Maximum number of iterations of the inner loop.
 const SHORT: i64 = 8;
+
+/// Maximum number of iterations of the inner loop of a transposing copy.
+const SHORT_ROW: i64 = 64;
 
 /// Maximum number of vectors of a row: with more, the part of the last one that is empty costs little.
 const FEW_VECTORS: i64 = 8;
@@ -159,8 +171,10 @@ fn coalesced(kernel: &mut Kernel, outer: For, ragged_on: Option<&Machine>) -> Op
     let is_whole = |arena: &mut Arena, divides: &mut bool| {
         indices.iter().all(|&(index, _)| pair.whole(arena, index, f, divides).is_some())
     };
+    let is_transposing = m <= SHORT_ROW && pair.crosses(&kernel.arena, &indices);
     let fits = match ragged_on {
         None if is_channel => true,
+        _ if is_transposing && is_whole(&mut kernel.arena, &mut false) => true,
         None => {
             let mut divides = false;
             is_whole(&mut kernel.arena, &mut divides) && divides
@@ -213,6 +227,13 @@ impl Pair {
             return None;
         }
         Some((affine.coefficient_of(arena, self.x), affine.coefficient_of(arena, self.c)))
+    }
+
+    /// Whether the inner loop reads contiguous elements, but stores elsewhere; indices are given with whether they are of stores.
+    fn crosses(&self, arena: &Arena, indices: &[(ExprId, bool)]) -> bool {
+        let step = |index| self.steps(arena, index).map(|(_, c)| c);
+        let stores_across = indices.iter().filter(|i| i.1).all(|i| step(i.0).is_some_and(|c| c.abs() > 1));
+        stores_across && indices.iter().any(|i| !i.1 && step(i.0) == Some(1))
     }
 
     /// Whether a value uses the loop variables only in indices of accesses.
