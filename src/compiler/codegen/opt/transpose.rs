@@ -12,7 +12,7 @@
 //! transposed square: the wide back end makes all rows together by shuffles, where lane-by-lane code takes a load per
 //! element. Bytes and half-precision floats take a lane of 32 bits each where they are computed with. Where they are
 //! only copied, they keep their width, and a tile has as many columns as fit in 128 bits, and as many rows as fit in a
-//! register. The pass handles loops of a few tiles; tiling larger loops is left to schedules.
+//! register. The pass handles loops whose elements fit into near caches; tiling larger ones is left to schedules.
 //!
 //! The last tile of a loop whose length is no multiple of the tile's ends where the loop ends, and so overlaps the one
 //! before: no element that is read is written, so that writing some elements twice changes nothing. A tile of elements that are only
@@ -33,8 +33,8 @@ use crate::loopir::{
 };
 use smallvec::SmallVec;
 
-/// Maximum number of iterations of either loop: squares are unrolled, or counted by short loops.
-const MOST: i64 = 256;
+/// Maximum number of elements.
+const MOST: i64 = 1 << 16;
 /// Bytes of the elements of a row that are copied together.
 const CHUNK: i64 = 16;
 /// Bytes of Cranelift's vectors: squares with this few lanes are not worthwhile.
@@ -85,9 +85,12 @@ impl Tile {
         let lane = lane_type(kernel.buffer(buffer).dtype)?;
         let trips = |l: &For| {
             let is_free = l.iterations == Iterations::Independent && l.kind != LoopKind::Parallel;
-            arena.as_int(l.extent).filter(|&n| is_free && n > 0 && n <= MOST)
+            arena.as_int(l.extent).filter(|&n| is_free && n > 0)
         };
         let (outer_trips, inner_trips) = (trips(outer)?, trips(&inner)?);
+        if outer_trips.saturating_mul(inner_trips) > MOST {
+            return None;
+        }
         let stride = |index, l: &For| stride(arena, index, l.var);
         let (read, written) = match (stride(index, outer)?, stride(index, &inner)?) {
             (_, 1) => (*outer, inner),
