@@ -33,9 +33,11 @@
 //!
 //! *Elements at computed places.* Indices that depend on the counter of a short loop alone are computed while compiling, so that
 //! resized and reflected rows are permutations of registers (`opt/constant_lanes`), or are looked up in tables of constants
-//! (`opt/constant_tables`), which region code follows from row to row (`wide/lookup`). Places in boxes and grids, which depend on
+//! (`opt/constant_tables`), which region code follows from row to row (`wide/lookup`). Where several rows are weighed and the same
+//! columns of each are picked, the rows are combined first (`opt/combine_rows`), and the result stays in registers if it is short
+//! (`opt/rows_in_registers`). Places in boxes and grids, which depend on
 //! data, are computed once for all channels (`opt/tabulate_repeated`). Other indices are lanes of `int32` for hardware gathers
-//! (`wide/scattered`, `opt/narrow_indices`), behind checks that are made for a whole loop (`opt/collect_checks`), or
+//! (`wide/scattered`, `opt/narrow_indices`), also in sums, where the loop of results becomes lanes (`machine::register_tile`), behind checks that are made for a whole loop (`opt/collect_checks`), or
 //! where a check under conditions is of an index that the loop does not change, in a version for this index in bounds
 //! (`opt/version_checks`). Cheap sides of conditions that depend on data or change from element to element are evaluated both, if what
 //! they read exists (`opt/speculate`).

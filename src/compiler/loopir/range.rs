@@ -2,7 +2,7 @@
 
 use super::affine::Affine;
 use super::expr::{Arena, Expr, ExprId, Ty, VarId};
-use crate::ir::{BinOp, DType, Intrinsic};
+use crate::ir::{BinOp, Const, DType, Intrinsic};
 
 /// All integers from `lo` to `hi`. The ends of `i64` mean "no bound known".
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -195,6 +195,9 @@ impl Ranges {
                 }
             }
             Expr::Cast(a) if !arena.dtype(a).is_float() => self.of(arena, a),
+            // Any number but zero is true.
+            Expr::Cast(_) if dtype == DType::Bool => whole,
+            Expr::Cast(a) => limits(arena, a).map_or(whole, |ends| ends.truncated(whole)),
             Expr::Select(_, a, b) | Expr::IfThenElse(_, a, b) => self.of(arena, a).union(self.of(arena, b)),
             Expr::Call(Intrinsic::BitAnd, list) => {
                 let y = arena.list(list)[1];
@@ -221,7 +224,6 @@ impl Ranges {
             | Expr::Local(_)
             | Expr::Compare(..)
             | Expr::Not(_)
-            | Expr::Cast(_)
             | Expr::Reinterpret(_)
             | Expr::Dot4(..)
             | Expr::Load(..)
@@ -324,9 +326,13 @@ impl Ranges {
                 (Some(false), Some(false)) => Some(false),
                 _ => None,
             },
-            Expr::Compare(op, a, b) if arena.ty(a) == Ty::INDEX => {
-                let difference = Affine::of(arena, a).minus(&Affine::of(arena, b));
-                let r = self.of_affine(arena, &difference);
+            Expr::Compare(op, a, b) if arena.lanes(a) == 1 && arena.dtype(a).is_integer() => {
+                let r = if arena.ty(a) == Ty::INDEX {
+                    let difference = Affine::of(arena, a).minus(&Affine::of(arena, b));
+                    self.of_affine(arena, &difference)
+                } else {
+                    self.of(arena, a).combine(self.of(arena, b), |a, b| a - b)
+                };
                 if r == Range::ALL {
                     return None;
                 }
@@ -341,6 +347,54 @@ impl Ranges {
             }
             _ => None,
         }
+    }
+}
+
+/// The least and the greatest number that a float can be.
+struct Limits {
+    low: f64,
+    high: f64,
+}
+
+impl Limits {
+    /// The integers that result from a conversion, which saturates, to a type with this range.
+    fn truncated(&self, whole: Range) -> Range {
+        // Conversions of floats to integers saturate as well.
+        Range { lo: (self.low as i64).clamp(whole.lo, whole.hi), hi: (self.high as i64).clamp(whole.lo, whole.hi) }
+    }
+
+    fn map(self, f: fn(f64) -> f64) -> Limits {
+        Limits { low: f(self.low), high: f(self.high) }
+    }
+}
+
+/// The limits of a float that a minimum or a maximum with a number imposes, which no other way to compute its operands could exceed;
+/// `None` if there are none, or if the float may be NaN.
+fn limits(arena: &Arena, e: ExprId) -> Option<Limits> {
+    match arena.expr(e) {
+        Expr::Broadcast(a) => limits(arena, a),
+        // The second operand unless the first one is smaller (greater), so that of a NaN and a number it is the number.
+        Expr::Binary(op @ (BinOp::Min | BinOp::Max), a, b) => {
+            let b = match arena.as_const(b) {
+                Some(Const::Float(v)) if !v.is_nan() => Limits { low: v, high: v },
+                _ => limits(arena, b)?,
+            };
+            let a = limits(arena, a).unwrap_or(Limits { low: f64::NEG_INFINITY, high: f64::INFINITY });
+            let pick = if op == BinOp::Min { f64::min } else { f64::max };
+            Some(Limits { low: pick(a.low, b.low), high: pick(a.high, b.high) })
+        }
+        Expr::Call(function, list) => {
+            let &[a] = arena.list(list) else { return None };
+            let rounding = match function {
+                Intrinsic::Floor => f64::floor,
+                Intrinsic::Ceil => f64::ceil,
+                Intrinsic::Trunc => f64::trunc,
+                Intrinsic::Round | Intrinsic::NearbyInt => f64::round_ties_even,
+                _ => return None,
+            };
+            Some(limits(arena, a)?.map(rounding))
+        }
+        _ => None,
     }
 }
 
@@ -410,6 +464,35 @@ mod tests {
         assert_eq!(holds(CmpOp::Lt, 1, 10), None);
         assert_eq!(holds(CmpOp::Ge, 5, 5), Some(true));
         assert_eq!(holds(CmpOp::Eq, 5, 4), Some(false));
+    }
+
+    #[test]
+    fn limits_of_floats_are_those_of_integers() {
+        let mut a = Arena::default();
+        let mut r = Ranges::default();
+        let x = a.new_var("x", Ty::scalar(DType::Float32));
+        let x = a.var_expr(x);
+        let (low, high) = (a.float(-0.5, DType::Float32), a.float(31.0, DType::Float32));
+        let from_low = a.binary(BinOp::Max, x, low);
+        let between = a.binary(BinOp::Min, from_low, high);
+        let floor = a.call(Intrinsic::Floor, &[between]);
+        let mut of = |e, dtype| {
+            let e = a.cast(dtype, e);
+            r.of(&a, e)
+        };
+        assert_eq!(of(floor, DType::Int32), Range { lo: -1, hi: 31 });
+        assert_eq!(of(between, DType::Int32), Range { lo: 0, hi: 31 });
+        assert_eq!(of(from_low, DType::Int32), Range { lo: 0, hi: i64::from(i32::MAX) });
+        assert_eq!(of(x, DType::Int8), Range { lo: -128, hi: 127 });
+        // A maximum is its second operand where one is NaN.
+        let other = a.binary(BinOp::Max, low, x);
+        let other = a.cast(DType::Int8, other);
+        assert_eq!(r.of(&a, other), Range { lo: -128, hi: 127 });
+        // Comparisons of these integers are decided.
+        let place = a.cast(DType::Int32, floor);
+        let last = a.int(31, DType::Int32);
+        let is_inside = a.compare(CmpOp::Le, place, last);
+        assert_eq!(r.decide(&a, is_inside), Some(true));
     }
 
     #[test]

@@ -29,13 +29,17 @@ impl NestLevel {
 /// An operand of the accumulation, beside the accumulated element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Operand<'a> {
-    /// Element stride of the operand along each level.
+    /// Element stride of the operand along each level; [`IRREGULAR`] where its index is no sum of counters.
     pub strides: &'a [i64],
     /// Bytes of an element.
     pub bytes: i64,
-    /// Whether the strides describe the index completely.
-    pub is_affine: bool,
 }
+
+/// The stride of an operand along a loop that changes its index in another way than by a number in each iteration.
+pub const IRREGULAR: i64 = i64::MAX;
+
+/// Bytes of the elements that region code can load from any places.
+const GATHERED_BYTES: i64 = 4;
 
 /// An accumulating nest: every iteration of its spatial loops updates an element of its own.
 #[derive(Clone, Copy, Debug)]
@@ -163,9 +167,9 @@ impl TilePlan {
             first
         };
         let vector = nest.vector_level(last, vectors);
-        // Vectors that are assembled from others need registers for those.
-        let picks =
-            vector.is_some_and(|v| nest.operands.iter().any(|o| (2..=MOST_APART).contains(&o.strides[v].abs())));
+        // Vectors that are assembled from others, or from elements at any places, need registers for those.
+        let is_picked = |stride: i64| stride == IRREGULAR || (2..=MOST_APART).contains(&stride.abs());
+        let picks = vector.is_some_and(|v| nest.operands.iter().any(|o| is_picked(o.strides[v])));
         let left = if picks { vectors.registers.saturating_sub(PICKING) } else { vectors.registers };
         let vectors = &VectorUnit { registers: left, ..*vectors };
 
@@ -249,9 +253,18 @@ impl Accumulation<'_> {
         let levels = self.levels;
         let v = levels.iter().rposition(|l| l.stride == 1 && l.extent.is_some_and(|n| n > 1))?;
         // Region code assembles strided elements, which is better than a reduction that fills no vectors.
-        let is_near = |o: &Operand<'_>| o.is_affine && o.strides[v].abs() <= MOST_APART;
+        let is_near = |o: &Operand<'_>| o.strides[v].abs() <= MOST_APART;
         let is_short = levels[last].extent.is_some_and(|n| n < 2 * self.lanes);
         if vectors.has_regions() && is_short && self.operands.iter().all(is_near) {
+            return Some(v);
+        }
+        // Elements at computed places are gathered where sums cannot be made of vectors either.
+        let is_gathered = |o: &Operand<'_>| o.strides[v] == IRREGULAR && o.bytes == GATHERED_BYTES;
+        if vectors.has_regions()
+            && !self.sums_along(last)
+            && self.operands.iter().any(is_gathered)
+            && self.operands.iter().all(|o| is_near(o) || is_gathered(o))
+        {
             return Some(v);
         }
         if !self.serves(v) && (self.sums_along(last) || v < last) {
@@ -262,7 +275,7 @@ impl Accumulation<'_> {
 
     /// Whether all operands are contiguous or constant along a loop.
     fn serves(&self, level: usize) -> bool {
-        self.operands.iter().all(|o| o.is_affine && matches!(o.strides[level], 0 | 1))
+        self.operands.iter().all(|o| matches!(o.strides[level], 0 | 1))
     }
 
     /// Whether the innermost reduction, `last`, can be computed in partial sums, lane by lane.
@@ -291,8 +304,7 @@ mod tests {
 
     fn plan(levels: &[NestLevel], operands: &[&[i64]], isa: Isa) -> TilePlan {
         let vectors = VectorUnit::new(isa, Arch::X86_64);
-        let operands: Vec<Operand<'_>> =
-            operands.iter().map(|strides| Operand { strides, bytes: 4, is_affine: true }).collect();
+        let operands: Vec<Operand<'_>> = operands.iter().map(|strides| Operand { strides, bytes: 4 }).collect();
         let lanes = vectors.lanes(crate::ir::DType::Float32);
         TilePlan::new(&Accumulation { levels, operands: &operands, lanes, reassociates: true }, &vectors)
     }
@@ -325,6 +337,17 @@ mod tests {
         let levels = [level(16, 1), level(1024, 0)];
         let (a, b) = ([1024, 1], [1024, 1]);
         assert_eq!(plan(&levels, &[&a, &b], Isa::Avx2).vector, None);
+    }
+
+    /// `for j: for k` of sums over elements at computed places.
+    #[test]
+    fn results_become_lanes_where_operands_are_gathered() {
+        let levels = [level(16, 1), level(64, 0)];
+        assert_eq!(plan(&levels, &[&[IRREGULAR, IRREGULAR]], Isa::Avx512).vector, Some(0));
+        // Rows at computed places are contiguous along the results.
+        assert_eq!(plan(&levels, &[&[1, IRREGULAR], &[0, 1]], Isa::Avx512).vector, Some(0));
+        // Elements that are contiguous along the reduction are summed lane by lane.
+        assert_eq!(plan(&levels, &[&[IRREGULAR, 1]], Isa::Avx512).vector, None);
     }
 
     #[test]

@@ -21,7 +21,7 @@
 use super::machine::Machine;
 use super::nest::{Fill, Init, Nest, Role};
 use super::walk::replace_loops;
-use crate::loopir::rewrite::{Substitution, for_each_expr, mentions_var};
+use crate::loopir::rewrite::{Substitution, for_each_expr};
 use crate::loopir::{Affine, Body, Expr, ExprId, For, Hints, Iterations, Kernel, LoopKind, Stmt, StmtId, VarId};
 use crate::machine::register_tile::{self, Accumulation, NestLevel, TilePlan};
 
@@ -71,10 +71,8 @@ fn arrange(kernel: &mut Kernel, mut nest: Nest, machine: &Machine, out: &mut Vec
 fn plan(kernel: &Kernel, nest: &Nest, machine: &Machine) -> TilePlan {
     let levels: Vec<NestLevel> = nest.levels.iter().map(|l| NestLevel { extent: l.extent, stride: l.stride }).collect();
     let accesses = accesses(kernel, nest);
-    let operands: Vec<register_tile::Operand<'_>> = accesses
-        .iter()
-        .map(|o| register_tile::Operand { strides: &o.strides, bytes: o.bytes, is_affine: o.is_affine })
-        .collect();
+    let operands: Vec<register_tile::Operand<'_>> =
+        accesses.iter().map(|o| register_tile::Operand { strides: &o.strides, bytes: o.bytes }).collect();
     let dtype = kernel.arena.dtype(nest.value);
     let accumulation = Accumulation {
         levels: &levels,
@@ -135,13 +133,10 @@ pub(super) fn register_tiles(kernel: &mut Kernel, machine: &Machine) -> Vec<Regi
 struct Operand {
     strides: Vec<i64>,
     bytes: i64,
-    /// Does the index have the form that the strides say?
-    is_affine: bool,
 }
 
 fn accesses(kernel: &Kernel, nest: &Nest) -> Vec<Operand> {
     let arena = &kernel.arena;
-    let is_loop = |v: VarId| nest.levels.iter().any(|l| l.l.var == v);
     let mut operands = Vec::new();
     for_each_expr(arena, nest.value, &mut |e| {
         let Expr::Load(buffer, index) = arena.expr(e) else { return };
@@ -149,16 +144,14 @@ fn accesses(kernel: &Kernel, nest: &Nest) -> Vec<Operand> {
             return;
         }
         let affine = Affine::of(arena, index);
-        let is_affine =
-            affine.terms.iter().all(|t| arena.as_var(t.0).is_some() || !mentions_var(arena, t.0, &mut |v| is_loop(v)));
         // Bytes that are taken together count as one element.
         let lanes = i64::from(arena.lanes(e));
-        let stride = |var| match affine.coefficient_of(arena, var) {
-            s if s % lanes == 0 => s / lanes,
-            _ => i64::MAX,
+        let stride = |var| match affine.stride(arena, var) {
+            Some(s) if s % lanes == 0 => s / lanes,
+            _ => register_tile::IRREGULAR,
         };
         let strides = nest.levels.iter().map(|l| stride(l.l.var)).collect();
-        operands.push(Operand { strides, bytes: arena.ty(e).bytes() as i64, is_affine });
+        operands.push(Operand { strides, bytes: arena.ty(e).bytes() as i64 });
     });
     operands
 }

@@ -8,6 +8,7 @@ mod accumulate;
 mod arg_reduce;
 mod coalesce;
 mod collect_checks;
+mod combine_rows;
 mod constant_lanes;
 mod constant_tables;
 mod contract;
@@ -36,6 +37,7 @@ mod promote;
 mod reciprocal;
 mod reroll;
 mod row_order;
+mod rows_in_registers;
 mod several_rows;
 mod share_out;
 mod shared_divisors;
@@ -120,6 +122,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "accumulate", run: Plain(accumulate::accumulate) },
     Pass { name: "partition_first", run: Simplified(|k, m| partition::partition(k, m, Cuts::All)) },
     Pass { name: "speculate", run: Simplified(speculate::speculate) },
+    Pass { name: "combine_rows", run: Simplified(combine_rows::combine_rows) },
     Pass { name: "share_out", run: Simplified(|k, _| share_out::share_out(k)) },
     Pass { name: "tabulate", run: Simplified(tabulate::tabulate) },
     Pass { name: "tabulate_repeated", run: Simplified(tabulate_repeated::tabulate_repeated) },
@@ -133,6 +136,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "narrow_indices", run: Plain(narrow_indices::narrow_indices) },
     Pass { name: "unroll", run: Plain(unroll::unroll) },
     Pass { name: "simplify_copies", run: Plain(|k, _| simplify::simplify(k)) },
+    Pass { name: "rows_in_registers", run: Simplified(rows_in_registers::rows_in_registers) },
     Pass { name: "constant_tables", run: Simplified(constant_tables::constant_tables) },
     // Evaluation: in registers, without recomputation.
     Pass { name: "promote", run: Plain(promote::promote) },

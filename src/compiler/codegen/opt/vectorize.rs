@@ -142,7 +142,9 @@ impl Shape {
                                         shape.period = shape.period / gcd_of(shape.period, period) * period;
                                         shape.pressure += 1;
                                     }
-                                    None if is_tabular(arena, index, l.var) => {
+                                    None if is_tabular(arena, index, l.var)
+                                        && is_short(kernel, l, machine.vectors.lanes(arena.dtype(e))) =>
+                                    {
                                         shape.is_tabular = true;
                                         shape.pressure += 1;
                                     }
@@ -305,9 +307,6 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine) -> Op
         Widener::new(l.var, at, width as u16).with_masks_of(&machine.vectors).with_gathers(has_regions && shape.gathers)
     };
     if shape.is_tabular && shape.pays && !shape.gathers {
-        if n > MOST_TABULATED * lanes {
-            return None;
-        }
         while done < n {
             done += tabulated(kernel, l, shape, done, machine, &mut made)?;
         }
@@ -358,8 +357,13 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine) -> Op
     Some(made)
 }
 
-/// Maximum number of vectors of a loop whose indices are numbers.
+/// Maximum number of vectors of a loop whose indices are numbers. In longer loops they are computed, and elements are gathered.
 const MOST_TABULATED: i64 = 32;
+
+/// Whether all iterations of a loop are few vectors.
+fn is_short(kernel: &Kernel, l: &For, lanes: i64) -> bool {
+    kernel.arena.as_int(l.extent).is_some_and(|n| n <= MOST_TABULATED * lanes)
+}
 
 /// Emits the vector of the iterations from `done` on, whose indices are numbers; returns how many they are.
 fn tabulated(

@@ -19,7 +19,7 @@ use crate::loopir::{Affine, Arena, BufferId, Expr, ExprId, StmtId, Ty};
 use smallvec::SmallVec;
 
 /// Maximum number of loaded registers per assembled one: with more, it is better to load the elements one by one.
-pub(super) const MOST_READ: i64 = 4;
+pub(in crate::codegen) const MOST_READ: i64 = 4;
 
 /// A vector of elements at constant offsets.
 #[derive(Debug)]

@@ -52,6 +52,7 @@ use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId
 use crate::machine::{Isa, VectorUnit};
 use build::Lanes;
 use code::Elem;
+pub(super) use gather::MOST_READ;
 pub(super) use gather::is_gather;
 use hashbrown::{HashMap, HashSet};
 use prefetch::OuterLoop;

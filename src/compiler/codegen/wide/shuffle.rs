@@ -4,7 +4,7 @@
 //! pack(a[0], b[0], a[1], b[1], …)     lanes of two registers, in two registers
 //! ```
 //!
-//! Each register of the result takes its lanes from those of the vectors, as a [gather](super::gather) takes them from those that it loads.
+//! Each register of the result takes its lanes from the registers of the vectors, as a [gather](super::gather) takes them from those that it loads.
 
 use super::build::{Builder, Pieces, Shape};
 use super::gather::{Chunk, MOST_READ};
@@ -26,30 +26,27 @@ pub(super) fn lanes_of(arena: &Arena, e: ExprId) -> Option<SmallVec<[(ExprId, u1
 }
 
 impl Builder<'_> {
-    /// Packs lanes of vectors that have one register each.
+    /// Packs lanes of vectors, of at most a few registers for each one of the result.
     pub(super) fn shuffled(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
         let lanes = lanes_of(&self.kernel.arena, e)?;
         let per_piece = self.vector_bytes / shape.elem.bytes();
         let mut out = Pieces::new();
         for lanes in lanes.chunks(per_piece) {
-            let mut vectors: SmallVec<[ExprId; 4]> = SmallVec::new();
+            let mut registers: SmallVec<[(ExprId, usize); 4]> = SmallVec::new();
             let mut chunks: SmallVec<[Chunk; 4]> = SmallVec::new();
             let mut sources: SmallVec<[(usize, u8); 16]> = SmallVec::new();
             for &(vector, lane) in lanes {
-                let known = vectors.iter().position(|&v| v == vector);
+                let (piece, lane) = (usize::from(lane) / per_piece, usize::from(lane) % per_piece);
+                let known = registers.iter().position(|&r| r == (vector, piece));
                 let source = match known {
                     Some(source) => source,
                     None => {
                         let of = self.shape(vector)?;
-                        if self.is_split(vector)
-                            || of.n != 1
-                            || of.elem != shape.elem
-                            || chunks.len() as i64 == MOST_READ
-                        {
+                        if self.is_split(vector) || of.elem != shape.elem || chunks.len() as i64 == MOST_READ {
                             return None;
                         }
-                        let register = self.expr(vector)?[0];
-                        vectors.push(vector);
+                        let register = *self.expr(vector)?.get(piece)?;
+                        registers.push((vector, piece));
                         chunks.push(Chunk { start: 0, register });
                         chunks.len() - 1
                     }

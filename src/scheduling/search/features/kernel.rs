@@ -180,10 +180,8 @@ fn reduction(leaf: &Leaf, machine: &CodeModel, loops: &mut Vec<Piece>) -> Kernel
     let nest: SmallVec<[NestLevel; 16]> = (outside..levels.len())
         .map(|i| NestLevel { extent: Some(levels[i].extent), stride: store.strides[i] })
         .collect();
-    let sources: SmallVec<[Operand<'_>; 4]> = operands
-        .iter()
-        .map(|a| Operand { strides: &a.strides[outside..], bytes: a.bytes as i64, is_affine: true })
-        .collect();
+    let sources: SmallVec<[Operand<'_>; 4]> =
+        operands.iter().map(|a| Operand { strides: &a.strides[outside..], bytes: a.bytes as i64 }).collect();
     let reassociates = machine.reassociates || !store.dtype.is_float();
     let accumulation = Accumulation { levels: &nest, operands: &sources, lanes, reassociates };
     if last < outside {

@@ -1,13 +1,16 @@
 //! Programs whose rows are at places that a table has, or that follow from the counters of loops in ways that are not affine.
 
-use super::{Generator, Program, is_float};
-use crate::codegen::testing::below;
+use super::{Generator, Program, c, is_float};
+use crate::codegen::testing::{Closeness, below};
 
 impl Generator {
     /// Rows and blocks of rows at such places, with weights that the counters of loops decide.
     pub(super) fn lookups(&mut self) -> Program {
         if self.chance(3) {
             return self.repeated();
+        }
+        if self.chance(4) {
+            return self.weighed();
         }
         let dtype = self.pick(&["float32", "float32", "float32", "int32", "float64", "float16", "uint8"]);
         let (n, m, width) = (self.extent(40), self.extent(12), self.extent(40));
@@ -88,6 +91,55 @@ impl Generator {
             n * m * width * 4
         );
         self.sums(text, "float32", 4)
+    }
+
+    /// Sums of some columns of some rows, with weights of the rows and of the columns.
+    fn weighed(&mut self) -> Program {
+        let dtype = self.pick(&["float32", "float32", "float64"]);
+        let from = self.pick(&[dtype, dtype, "uint8", "float16"]);
+        let (images, n, m, channels) = (self.extent(3), self.extent(9), self.extent(50), self.pick(&[1, 1, 3, 8]));
+        let (rows, columns) = (self.extent(7), self.extent(40));
+        let place = |counter: &str, scale: f64, shift: usize, below_this: usize| {
+            let at = format!("cast(int64, cast(int32, floor(cast(float32, cast(int32, {counter})) * {scale:?})))");
+            format!("max(min({at} + {shift}, {}), 0)", below_this - 1)
+        };
+        // Places and weights are exact, so that no place is next to the right one.
+        let (by_row, by_column) = (self.pick(&[0.5, 0.25, 1.5]), self.pick(&[0.5, 0.25, 0.75, 2.0]));
+        let weight = |counter: &str, scale: f64| {
+            let at = format!("cast(float32, cast(int32, {counter})) * {scale:?}");
+            let weight = format!("({at} - floor({at}))");
+            if dtype == "float32" { weight } else { format!("cast({dtype}, {weight})") }
+        };
+        let element = |row: usize, column: usize| {
+            let (y, x) = (place("y", by_row, row, rows), place("x", by_column, column, columns));
+            let element =
+                format!("X[c * {} + {y} * {} + {x} * {channels} + q]", rows * columns * channels, columns * channels);
+            if from == dtype { element } else { format!("cast({dtype}, {element})") }
+        };
+        let sign = self.pick(&["+", "+", "-"]);
+        let row = |row: usize, n_columns: usize| {
+            let first = format!("{} * {}", element(row, 0), weight("x", by_column));
+            (1..n_columns)
+                .fold(first, |sum, column| format!("{sum} {sign} {} * {}", element(row, column), c(dtype, 0.25)))
+        };
+        let (n_rows, n_columns) = (self.pick(&[2, 2, 3]), self.pick(&[2, 2, 4]));
+        let first = format!("({}) * {}", row(0, n_columns), weight("y", by_row));
+        let value = (1..n_rows).fold(first, |sum, r| format!("{sum} + ({}) * {}", row(r, n_columns), c(dtype, 0.75)));
+        let value = if self.chance(3) { format!("max({value}, {})", c(dtype, 0.5)) } else { value };
+        let kind = self.pick(&["independent", "independent", "parallel independent"]);
+        let text = format!(
+            "kernel @weighed(X: in {from}[{}], Y: inout {dtype}[{}]) {{
+  for c in {images} {kind} {{ for y in {n} independent {{ for x in {m} independent {{ for q in {channels} independent {{
+    Y[((c * {n} + y) * {m} + x) * {channels} + q] = {value}
+  }} }} }} }}
+}}
+",
+            images * rows * columns * channels,
+            images * n * m * channels
+        );
+        let program = self.sums(text, dtype, n_rows * n_columns);
+        // Differences of bytes, which are large numbers, may be small.
+        if from == dtype { program } else { Program { fast: Closeness::Ulps(4096.0), ..program } }
     }
 
     /// An index below a number, which a table with one for each iteration of `i` or the counter of a loop decides.
