@@ -11,6 +11,10 @@
 //!
 //! Sixteen rows take 64 shuffles, instead of 256 loads and 256 insertions lane by lane.
 //!
+//! Rows that lie near each other in memory are loaded chunk by chunk, each to its place: register `k` gets the same columns of the
+//! rows `k`, `k + 4`, `k + 8` and `k + 12`. Sixteen rows then take the 32 shuffles in chunks, and 48 insertions, which
+//! more than one port executes. Four rows of the result need no others, and few registers.
+//!
 //! Elements of 8 and 16 bits that are only copied stay as narrow as they are in memory. A chunk holds `u` of them, and
 //! `u` registers hold a tile of `u` columns: register `k` is loaded with the rows `k`, `k + u`, …, one in each chunk.
 //! Then the squares in the chunks are transposed. A step takes the registers `k` and `k + u/2`, and interleaves their
@@ -25,7 +29,7 @@
 //! ```
 
 use super::build::{Builder, Pieces, Shape};
-use super::code::{Elem, Inst, Op2, VReg, Width};
+use super::code::{Elem, Inst, Mem, Op2, VReg, Width};
 use crate::loopir::{Arena, Expr, ExprId, Stmt, StmtId};
 use smallvec::{SmallVec, smallvec};
 
@@ -72,6 +76,10 @@ pub(super) fn copied_row(arena: &Arena, e: ExprId) -> Option<(Square, u16)> {
         .collect();
     vectors.map(|vectors| (vectors, lane))
 }
+
+/// Maximum distance in bytes of rows that are loaded chunk by chunk: a line is used once for each of its chunks, and must
+/// stay in the nearest cache between. Lines that are thousands of bytes apart share few of its sets.
+const NEAR: u32 = 16 << 10;
 
 impl Builder<'_> {
     /// Copies a transposed tile of elements of 8 or 16 bits, if the first statements store all its rows. The result is
@@ -157,6 +165,9 @@ impl Builder<'_> {
         if n != 1 || last.is_some() || square.len() != in_chunk * chunks {
             return None;
         }
+        if let Some(row) = self.row_of_chunks(&square, lane, shape, in_chunk) {
+            return Some(row);
+        }
         // By position in the chunk, then by group of rows.
         let mut groups: Vec<Pieces> = vec![Pieces::new(); in_chunk];
         for group in square.chunks(in_chunk) {
@@ -179,6 +190,55 @@ impl Builder<'_> {
                     let other = self.kernel.arena.pack(&items);
                     self.remember(other, Pieces::from_elem(row, 1));
                 }
+            }
+        }
+        found
+    }
+
+    /// A row of a transposed square whose vectors are loaded chunk by chunk; `None`, without any code, if they are not all
+    /// in memory as they are, near each other. The rows from the same chunks are kept.
+    fn row_of_chunks(&mut self, square: &Square, lane: u16, shape: &Shape, in_chunk: usize) -> Option<Pieces> {
+        let Shape { elem, width, .. } = *shape;
+        let first = usize::from(lane) / in_chunk * in_chunk;
+        if self.guard.is_some() {
+            return None;
+        }
+        let mut sources = SmallVec::<[Mem; 16]>::new();
+        for &vector in square {
+            let Expr::Load(buffer, index) = self.kernel.arena.expr(vector) else { return None };
+            if self.kernel.arena.lanes(index) != 1 || self.kernel.buffer(buffer).dtype.bytes() != elem.bytes() {
+                return None;
+            }
+            let index = self.kernel.arena.add_const(index, first as i64);
+            sources.push(self.address(buffer, index)?);
+        }
+        let first_source = *sources.first()?;
+        let is_near = |mem: &Mem| mem.stream == first_source.stream && mem.disp.abs_diff(first_source.disp) <= NEAR;
+        if !sources.iter().all(is_near) {
+            return None;
+        }
+        // From here on there is code.
+        let mut rows = Pieces::new();
+        for k in 0..in_chunk {
+            let mut row = self.fresh();
+            self.push(Inst::Load { dst: row, mem: sources[k], elem: Elem::F32, width: Width::X });
+            for (chunk, &mem) in sources.iter().skip(k).step_by(in_chunk).enumerate().skip(1) {
+                let dst = self.fresh();
+                self.push(Inst::InsertChunk { dst, a: row, mem, chunk: chunk as u8, width });
+                row = dst;
+            }
+            rows.push(row);
+        }
+        let mut found = None;
+        for (e, row) in self.in_chunks(&rows, elem, width).into_iter().enumerate() {
+            let number = (first + e) as u16;
+            let row = Pieces::from_elem(row, 1);
+            if number == lane {
+                found = Some(row);
+            } else {
+                let items: Square = square.iter().map(|&v| self.kernel.arena.extract(v, number)).collect();
+                let other = self.kernel.arena.pack(&items);
+                self.remember(other, row);
             }
         }
         found

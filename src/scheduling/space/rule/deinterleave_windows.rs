@@ -126,7 +126,7 @@ impl Windows {
         let sch = &mut draft.sch;
         let loops = sch.get_loops(block)?;
         self.steps.iter().try_for_each(|&a| sch.unroll(loops[a]))?;
-        let existing = self.maker(sch, block)?;
+        let existing = maker(sch, block, self.read, self.n_dims)?;
         let copy = match existing {
             Some(maker) => maker,
             None => sch.cache_read(block, self.read as i64, "global")?,
@@ -150,26 +150,30 @@ impl Windows {
         draft.deinterleaved.push(Deinterleaved { block, read: self.read, copy, is_new: existing.is_none() });
         Ok(())
     }
+}
 
-    /// The block that makes the operand for this block alone, element by element.
-    fn maker(&self, sch: &mut Schedule, block: Rv) -> Result<Option<Rv>, ScheduleError> {
-        let Some((index, id)) = live_block(sch, block) else { return Ok(None) };
-        let func = sch.func(index);
-        let Some(buffer) = func.block(id).reads.get(self.read).map(|r| r.buffer) else { return Ok(None) };
-        let scope = func.block_above(id.stmt()).unwrap_or(func.root);
-        let writes = |b: &BlockId| func.block(*b).writes.iter().any(|w| w.buffer == buffer);
-        let makers: Vec<BlockId> = func.blocks().into_iter().filter(|b| *b != func.root && writes(b)).collect();
-        let [maker] = makers[..] else { return Ok(None) };
-        if Scope::of(func, scope).only_consumer(func, maker) != Some(id) || !writes_in_order(func, maker, self.n_dims) {
-            return Ok(None);
-        }
-        let producers = sch.get_producers(block)?;
-        Ok(producers.into_iter().find(|&rv| live_block(sch, rv) == Some((index, maker))))
+/// The block that makes an operand of `n_dims` dimensions for a block alone, element by element.
+pub(super) fn maker(sch: &mut Schedule, block: Rv, read: usize, n_dims: usize) -> Result<Option<Rv>, ScheduleError> {
+    let Some((index, id)) = live_block(sch, block) else { return Ok(None) };
+    let func = sch.func(index);
+    let Some(buffer) = func.block(id).reads.get(read).map(|r| r.buffer) else { return Ok(None) };
+    let scope = func.block_above(id.stmt()).unwrap_or(func.root);
+    let writes = |b: &BlockId| func.block(*b).writes.iter().any(|w| w.buffer == buffer);
+    let makers: Vec<BlockId> = func.blocks().into_iter().filter(|b| *b != func.root && writes(b)).collect();
+    let [maker] = makers[..] else { return Ok(None) };
+    let is_temporary = func.block(func.root).allocs.contains(&buffer);
+    if !is_temporary
+        || Scope::of(func, scope).only_consumer(func, maker) != Some(id)
+        || !writes_in_order(func, maker, n_dims)
+    {
+        return Ok(None);
     }
+    let producers = sch.get_producers(block)?;
+    Ok(producers.into_iter().find(|&rv| live_block(sch, rv) == Some((index, maker))))
 }
 
 /// Whether a block without reduction writes one buffer, at its iteration variables in order.
-fn writes_in_order(func: &Func, block: BlockId, n_dims: usize) -> bool {
+pub(super) fn writes_in_order(func: &Func, block: BlockId, n_dims: usize) -> bool {
     let node = func.block(block);
     let [write] = &node.writes[..] else { return false };
     let mins = func.arena.list(write.mins);
@@ -177,5 +181,4 @@ fn writes_in_order(func: &Func, block: BlockId, n_dims: usize) -> bool {
         && is_trivial_binding(func, block)
         && node.iters.len() == n_dims
         && mins.iter().zip(&node.iters).all(|(&e, iter)| func.arena.as_var(e) == Some(iter.var))
-        && func.block(func.root).allocs.contains(&write.buffer)
 }

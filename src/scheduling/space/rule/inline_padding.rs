@@ -99,7 +99,7 @@ impl Rule for InlinePadding {
 
 /// The buffer that a block writes which selects between an element and a constant, or between elements; for the latter,
 /// the axes of the buffer that the conditions depend on.
-fn selected_buffer(func: &Func, block: BlockId) -> Option<(BufferId, Option<Vec<usize>>)> {
+pub(super) fn selected_buffer(func: &Func, block: BlockId) -> Option<(BufferId, Option<Vec<usize>>)> {
     let node = func.block(block);
     let &[inner] = &node.body[..] else { return None };
     let Stmt::Store { buffer, value, indices } = func.get(inner) else { return None };

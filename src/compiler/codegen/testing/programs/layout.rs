@@ -14,10 +14,10 @@ impl Generator {
         };
         let (si, sj) = (self.space(), self.vector());
         let (body, from, to) = match below(&mut self.rng, 4) {
-            // A transpose of a part of wider rows.
+            // A transpose of a part of wider rows, now and then so wide that they are not loaded chunk by chunk.
             0 | 1 => {
                 let (pad, slack) = (below(&mut self.rng, 3), below(&mut self.rng, 4));
-                let (wide, tall) = (m + pad, n + slack);
+                let (wide, tall) = (m + pad + self.pick(&[0, 0, 0, 1500]), n + slack);
                 let (outer, inner) = if self.chance(2) { (("i", n), ("j", m)) } else { (("j", m), ("i", n)) };
                 let x = value(format!("X[i * {wide} + j + {pad}]"), self);
                 let body = format!(

@@ -121,6 +121,9 @@ impl Rule for RegisterTiles {
     }
 
     fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
+        if draft.tiled(block).is_some() {
+            return Ok(vec![draft]);
+        }
         let Some((index, id)) = live_block(&draft.sch, block) else { return Ok(vec![draft]) };
         let func = draft.sch.func(index);
         let Some(contraction) = Contraction::of(func, id) else { return Ok(vec![draft]) };
