@@ -53,6 +53,7 @@ mod ties;
 mod transform;
 mod transpose;
 mod unroll;
+mod unrounded_halves;
 mod vectorize;
 mod version_checks;
 mod walk;
@@ -116,6 +117,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "merge_stores", run: Simplified(|k, _| merge_stores::merge_stores(k)) },
     Pass { name: "dot", run: Simplified(|k, _| dot::dot(k)) },
     Pass { name: "sums_of_halves", run: Simplified(sums_of_halves::sums_of_halves) },
+    Pass { name: "unrounded_halves", run: Simplified(unrounded_halves::unrounded_halves) },
     Pass { name: "wide_copies", run: Simplified(wide_copies::wide_copies) },
     Pass { name: "preconvert", run: Simplified(|k, _| preconvert::preconvert(k)) },
     // Arrangement: tiles, vectors, straight-line code.

@@ -71,8 +71,9 @@ pub(super) fn is_comparison(arena: &Arena, e: ExprId) -> bool {
 /// Maximum number of stores after splitting a loop, if they are simple.
 const MAX_STORES: usize = 24;
 
-/// Maximum number of stores after splitting a loop with reductions inside: each becomes an unrolled register tile.
-const MAX_SUMS: usize = 8;
+/// Maximum number of stores after splitting a loop with reductions inside: each becomes an unrolled register tile. A softmax has six
+/// stores, and rows or strips of it a remainder.
+const MAX_SUMS: usize = 16;
 
 pub(super) struct Partition {
     pub(super) ranges: Ranges,

@@ -7,8 +7,9 @@
 //! ```
 //!
 //! A division takes as long as several multiplications, and the reciprocal is hoisted. The result is rounded twice, so
-//! this is not done if floats must be computed as written, or where integers are divided; a subnormal reciprocal becomes zero. This pass runs before
-//! vectorisation, so that vectors and remainder loops compute the same.
+//! this is not done if floats must be computed as written, or where integers are divided; a subnormal reciprocal becomes zero.
+//! Reciprocals of 16-bit floats are computed and used in `float32`. This pass runs before vectorisation, so that vectors and
+//! remainder loops compute the same.
 
 use super::machine::Machine;
 use crate::ir::expr::FxBuild;
@@ -78,7 +79,13 @@ fn in_loop(kernel: &mut Kernel, l: For) -> Stmt {
 fn product(arena: &mut Arena, e: ExprId, changes: &Changes) -> Option<ExprId> {
     let Expr::Binary(BinOp::Div, a, b) = arena.expr(e) else { return None };
     let dtype = arena.dtype(e);
-    if !matches!(dtype, DType::Float32 | DType::Float64) || arena.lanes(e) != 1 {
+    let digits = match dtype {
+        DType::Float32 | DType::Float64 => dtype,
+        // Rounded to 16 bits, a reciprocal would lose too many digits.
+        DType::Float16 | DType::BFloat16 => DType::Float32,
+        _ => return None,
+    };
+    if arena.lanes(e) != 1 {
         return None;
     }
     let one = arena.constant(1, Ty::scalar(dtype));
@@ -89,8 +96,11 @@ fn product(arena: &mut Arena, e: ExprId, changes: &Changes) -> Option<ExprId> {
     if a == one || changes.touches(arena, b) || !changes.touches(arena, a) {
         return None;
     }
+    let one = arena.constant(1, Ty::scalar(digits));
+    let [a, b] = [a, b].map(|operand| arena.cast(digits, operand));
     let inverse = arena.binary(BinOp::Div, one, b);
-    Some(arena.binary(BinOp::Mul, a, inverse))
+    let value = arena.binary(BinOp::Mul, a, inverse);
+    Some(arena.cast(dtype, value))
 }
 
 /// Whether a dividend and a divisor are integers that were converted. Their quotient may be rounded to an integer, and must not be a little

@@ -8,6 +8,7 @@ use crate::schedule::error::ScheduleError;
 pub(crate) mod add_rfactor;
 pub(crate) mod auto_inline;
 pub(crate) mod channel_lanes;
+pub(crate) mod column_strips;
 pub(crate) mod deinterleave_windows;
 pub(crate) mod dot_tiles;
 pub(crate) mod fuse_epilogue;
@@ -57,6 +58,7 @@ pub(crate) fn auto(machine: Core, variant: usize) -> Vec<Box<dyn Rule>> {
         Box::new(unfold_windows::UnfoldWindows),
         Box::new(deinterleave_windows::DeinterleaveWindows),
         Box::new(channel_lanes::ChannelLanes { machine }),
+        Box::new(column_strips::ColumnStrips { machine, variant }),
         Box::new(register_tiles::RegisterTiles { machine, variant }),
         Box::new(dot_tiles::DotTiles { machine, variant }),
         Box::new(tuple_lanes::TupleLanes { machine }),

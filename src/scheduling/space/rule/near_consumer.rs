@@ -170,7 +170,7 @@ fn has_all_cases(func: &Func, id: BlockId) -> bool {
 }
 
 /// Total number of iterations of a block, and number of results of its own nest.
-fn iterations(func: &Func, id: BlockId) -> (i64, i64) {
+pub(super) fn iterations(func: &Func, id: BlockId) -> (i64, i64) {
     let (mut all, mut piece) = (1i64, 1i64);
     for l in func.loops_above(id.stmt()) {
         let n = const_extent(func, l).unwrap_or(1);

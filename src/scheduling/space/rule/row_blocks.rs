@@ -1,12 +1,12 @@
 //! # `row_blocks`
 //!
-//! *When*: the last block of a chain that contains an untiled reduction, itself without one. *What*: its outermost loop
-//! is split by a sampled number of rows (1, 2, 4 or 8) that divides it, or of which there are many blocks before a
-//! smaller last one; `near_consumer` may then compute producers at either loop. If rows share data that is contiguous
-//! along them, the innermost loop is also split by a sampled number of columns (1, 2 or 4 vectors, or all), and the rows
-//! go inside. *Why*: a reduction ends by waiting for its last sums; meanwhile the next row can proceed. Data that rows
-//! share is loaded once for all of them. *Seeds*: 2 rows, 1,
-//! 4; if rows share data, 4 rows of one vector, 2, then more vectors.
+//! *When*: the last block of a chain that contains an untiled reduction, itself without one. *What*: the innermost
+//! loop with a reduction for each iteration is split by a sampled number of rows (1, 2, 4 or 8) that divides it, or of
+//! which there are many blocks before a smaller last one; `near_consumer` may then compute producers at either loop. If
+//! rows share data that is contiguous along them, the innermost loop is also split by a sampled number of columns (1, 2
+//! or 4 vectors, or all), and the rows go inside. *Why*: a reduction ends by waiting for its last sums; meanwhile the
+//! next row can proceed. Data that rows share is loaded once for all of them. *Seeds*: 2 rows, 4, 1; if rows share data,
+//! 4 rows of one vector, 2, then more vectors.
 //!
 //! ```python
 //! @T.prim_func
@@ -45,8 +45,9 @@
 //!
 //! Blocks the rows of a computation that works row by row.
 //!
-//! *When*: the last block of a chain that contains an untiled reduction, itself without one. *What*: its outermost loop
-//! is split by a sampled number of rows; `near_consumer` may then compute producers at either loop.
+//! *When*: the last block of a chain that contains an untiled reduction, itself without one. *What*: the innermost
+//! loop with a reduction for each iteration is split by a sampled number of rows; `near_consumer` may then compute
+//! producers at either loop.
 //! If rows share data that is contiguous along them, the innermost loop is also split, by a sampled number of columns,
 //! and the rows go inside. *Why*: a reduction ends by waiting for its last sums; meanwhile the next row can proceed.
 //! Data that rows share is loaded once for all of them.
@@ -68,7 +69,7 @@ use super::super::access::Access;
 use super::super::analysis::{const_extent, is_spatial, is_trivial_binding, live_block};
 use super::super::draft::Draft;
 use super::Rule;
-use crate::ir::{BlockId, Func};
+use crate::ir::{BlockId, BufferId, BufferRegion, Func};
 use crate::machine::Core;
 use crate::schedule::analysis::dependence::Scope;
 use crate::schedule::arg::{Arg, Rv};
@@ -86,7 +87,7 @@ const ROWS: [i64; 4] = [1, 2, 4, 8];
 /// Minimum number of blocks for which the last one may have fewer rows: its code is another one.
 const MANY: i64 = 16;
 /// Numbers of rows, most promising first.
-const PROMISING: [i64; 6] = [2, 1, 4, 2, 1, 8];
+const PROMISING: [i64; 6] = [2, 4, 1, 8, 2, 1];
 /// Candidate widths in vectors, besides all columns.
 const VECTORS: [i64; 3] = [1, 2, 4];
 /// Numbers of rows that share data, and of vectors, most promising first.
@@ -114,6 +115,8 @@ impl Rule for RowBlocks {
 
 /// The candidate block sizes.
 struct Blocks {
+    /// The position of the loop over rows.
+    at: usize,
     /// Candidate numbers of rows.
     rows: Vec<i64>,
     /// Candidate numbers of columns, if rows share data.
@@ -130,14 +133,14 @@ impl RowBlocks {
         };
         let loops = sch.get_loops(block)?;
         let size = sch.choose_among(&blocks.rows, largest(&blocks.rows, rows))?;
-        let row = sch.split(loops[0], vec![Arg::None, size.into()])?;
+        let row = sch.split(loops[blocks.at], vec![Arg::None, size.into()])?;
         if !shares {
             return Ok(());
         }
         let wanted = vectors * blocks.columns[0];
         let size = sch.choose_among(&blocks.columns, largest(&blocks.columns, wanted))?;
         let column = sch.split(loops[loops.len() - 1], vec![Arg::None, size.into()])?;
-        let between = &loops[1..loops.len() - 1];
+        let between = &loops[blocks.at + 1..loops.len() - 1];
         sch.reorder(&[&[row[0]], between, &[column[0], row[1], column[1]]].concat())
     }
 
@@ -155,14 +158,16 @@ impl RowBlocks {
             return None;
         }
         let tiled: Vec<_> = draft.tiled.iter().filter_map(|t| live_block(sch, t.block)).map(|(_, b)| b).collect();
-        let reduces = scope.producers(func, id).iter().any(|&b| !is_spatial(func, b) && !tiled.contains(&b));
-        if !reduces {
+        let is_reduced = |b: &BlockId| !is_spatial(func, *b) && !tiled.contains(b);
+        let reduced: Vec<BlockId> = scope.producers(func, id).into_iter().filter(is_reduced).collect();
+        if reduced.is_empty() {
             return None;
         }
-        let extent = const_extent(func, loops[0])?;
+        let at = loop_over_rows(func, id, &reduced, loops.len());
+        let extent = const_extent(func, loops[at])?;
         let rows = ROWS.into_iter().filter(|r| extent % r == 0 || extent / r >= MANY).collect();
         let columns = match const_extent(func, loops[loops.len() - 1]) {
-            Some(all) if rows_share(func, id) => {
+            Some(all) if rows_share(func, id, at) => {
                 let write = func.block(id).writes.first()?;
                 let lanes = self.machine.lanes(func.arena.buffer(write.buffer).dtype);
                 let sizes = VECTORS.iter().map(|v| v * lanes).filter(|&size| size < all && all % size == 0);
@@ -170,7 +175,7 @@ impl RowBlocks {
             }
             _ => Vec::new(),
         };
-        Some(Blocks { rows, columns })
+        Some(Blocks { at, rows, columns })
     }
 }
 
@@ -179,10 +184,28 @@ fn largest(sizes: &[i64], wanted: i64) -> usize {
     sizes.iter().rposition(|&s| s <= wanted).unwrap_or_default()
 }
 
-/// Whether the block reads data contiguously along its innermost loop that all iterations of the outermost loop share.
-fn rows_share(func: &Func, id: BlockId) -> bool {
+/// The accesses of a block, by its iteration variables, each of which is a loop.
+fn reads(func: &Func, id: BlockId) -> Vec<(BufferId, Access)> {
     let node = func.block(id);
     let vars: Vec<_> = node.iters.iter().map(|i| i.var).collect();
-    let accesses = node.reads.iter().filter_map(|region| Access::of(func, region, &vars));
-    accesses.into_iter().any(|a| a.strides.first() == Some(&0) && a.strides.last() == Some(&1))
+    let access = |region: &BufferRegion| Some((region.buffer, Access::of(func, region, &vars)?));
+    node.reads.iter().filter_map(access).collect()
+}
+
+/// The position of the innermost loop, before the last of `n`, along which the block reads other results of reductions,
+/// each for its whole innermost loop; the outermost loop if there is none.
+fn loop_over_rows(func: &Func, id: BlockId, reduced: &[BlockId], n: usize) -> usize {
+    let is_result = |buffer: BufferId| reduced.iter().any(|&b| func.block(b).writes.iter().any(|w| w.buffer == buffer));
+    let loops = func.loops_above(id.stmt());
+    let reads = reads(func, id);
+    let is_row = |&at: &usize| {
+        let changes = |a: &Access| a.strides.get(at).is_some_and(|&s| s != 0) && a.strides.last() == Some(&0);
+        const_extent(func, loops[at]) != Some(1) && reads.iter().any(|(buffer, a)| is_result(*buffer) && changes(a))
+    };
+    (0..n - 1).rev().find(is_row).unwrap_or(0)
+}
+
+/// Whether the block reads data contiguously along its innermost loop that all iterations of the loop over rows share.
+fn rows_share(func: &Func, id: BlockId, rows: usize) -> bool {
+    reads(func, id).iter().any(|(_, a)| a.strides.get(rows) == Some(&0) && a.strides.last() == Some(&1))
 }
