@@ -181,7 +181,7 @@ impl TilePlan {
         // Vectors that are assembled from others need registers for those.
         let picks =
             vector.is_some_and(|v| nest.operands.iter().any(|o| (2..=MOST_APART).contains(&o.strides[v].abs())));
-        let fuses = nest.fuses && !picks;
+        let fuses = nest.fuses && !picks && vector.is_some_and(|v| nest.has_factor(v));
         let left = if picks { vectors.registers.saturating_sub(PICKING) } else { vectors.registers };
         let vectors = &VectorUnit { registers: left, ..*vectors };
 
@@ -274,6 +274,12 @@ impl Accumulation<'_> {
             return None;
         }
         Some(v)
+    }
+
+    /// Whether a step multiplies vectors by one element: of two operands, one stays the same along the vector loop. Where
+    /// both are vectors, as in depthwise convolutions, those of a window stay in registers beside the sums.
+    fn has_factor(&self, vector: usize) -> bool {
+        self.operands.len() == 2 && self.operands.iter().filter(|o| o.strides[vector] == 0).count() == 1
     }
 
     /// Whether all operands are contiguous or constant along a loop.

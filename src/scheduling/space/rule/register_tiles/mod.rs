@@ -357,7 +357,7 @@ impl TilingPlan<'_> {
             columns: c.axes[view.column].extent,
             reduction: steps(c),
             lanes: self.rule.machine.lanes(c.dtype),
-            fuses: matches!(c.dtype, DType::Float32 | DType::Float64) && c.inputs.len() > 1,
+            fuses: view.sliding.is_none() && matches!(c.dtype, DType::Float32 | DType::Float64) && c.inputs.len() == 2,
             window: view.sliding.map(|s| Window { extent: c.axes[s.axis].extent, step: s.step }),
         }
     }
