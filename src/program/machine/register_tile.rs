@@ -52,6 +52,8 @@ pub struct Accumulation<'a> {
     pub lanes: i64,
     /// Whether the order of the sums may change.
     pub reassociates: bool,
+    /// Whether each step is one multiply-add of loaded elements.
+    pub fuses: bool,
 }
 
 /// A loop of the tile, or the inner part of one.
@@ -93,6 +95,13 @@ const BUSY: i64 = 8;
 /// Registers reserved beside a tile for operands that are assembled by permutations.
 const PICKING: usize = 6;
 
+/// Registers that a step needs beside the sums and the vectors: one for a moved sum, one for its factor, and one that
+/// must stay free: without it Cranelift's register allocator spills several.
+const STEP: i64 = 3;
+
+/// Registers that a multiply-add of region code needs beside the sums and the vectors: it updates sums in their places.
+const FACTOR: i64 = 1;
+
 /// Maximum stride in elements of operands that are assembled from contiguous vectors by permutations.
 pub const MOST_APART: i64 = 4;
 
@@ -101,18 +110,24 @@ pub const ROW: i64 = 4;
 
 impl VectorUnit {
     /// Whether the sums of a tile of `rows` by `vectors` fit the registers together with the vectors that are added to
-    /// them. An addition needs one register for the moved sum and one for its factor, and one must stay free: without
-    /// it Cranelift's register allocator spills several.
-    pub fn holds_tile(&self, rows: i64, vectors: i64) -> bool {
+    /// them. With `fuses`, a step is one multiply-add of loaded elements.
+    pub fn holds_tile(&self, rows: i64, vectors: i64, fuses: bool) -> bool {
         let loaded = if rows == 1 { vectors.min(ROW) } else { vectors };
-        rows.saturating_mul(vectors).saturating_add(loaded + 3) <= self.registers as i64
+        let beside = if rows > 1 && fuses && self.is_crowded() { FACTOR } else { STEP };
+        rows.saturating_mul(vectors).saturating_add(loaded + beside) <= self.registers as i64
     }
 
-    /// The fraction of its speed that a tile keeps: with few registers, one sum is spilled, and dependent operations
-    /// wait (0.70 instead of 0.84 of the peak for 2 rows of 4 vectors).
-    pub fn ease_of_tile(&self, rows: i64, vectors: i64) -> f64 {
+    /// Whether region code has so few registers that those which a multiply-add can do without are worth having for
+    /// sums: 12 sums instead of 10 in 16 registers.
+    fn is_crowded(&self) -> bool {
+        self.has_regions() && self.registers <= 16
+    }
+
+    /// The fraction of its speed that a tile keeps: with few registers, Cranelift spills one sum, and dependent
+    /// operations wait (0.70 instead of 0.84 of the peak for 2 rows of 4 vectors). Multiply-adds of region code do neither.
+    pub fn ease_of_tile(&self, rows: i64, vectors: i64, fuses: bool) -> f64 {
         let is_tight = rows > 1 && rows * vectors + vectors + 5 > self.registers as i64;
-        if is_tight { 0.8 } else { 1.0 }
+        if is_tight && !(fuses && self.is_crowded()) { 0.8 } else { 1.0 }
     }
 
     /// Possible row counts of a tile, given the extents of its row loops, the innermost first: products of whole inner
@@ -133,17 +148,17 @@ impl VectorUnit {
     }
 
     /// The rows and vectors of the tile that keeps the core busiest, for these row counts and up to `parts` vectors.
-    fn best_tile(&self, row_counts: &[i64], parts: i64) -> (i64, i64) {
+    fn best_tile(&self, row_counts: &[i64], parts: i64, fuses: bool) -> (i64, i64) {
         let mut best = (1, 1);
         let mut best_score = (0.0, 0.0);
         for &rows in row_counts {
-            for vectors in (1..=parts).take_while(|&v| self.holds_tile(rows, v)) {
+            for vectors in (1..=parts).take_while(|&v| self.holds_tile(rows, v, fuses)) {
                 let n = (rows * vectors) as f64;
                 let work = n / Core::VECTOR_PORTS;
                 let cycles = work.max((rows + vectors) as f64 / Core::LOAD_PORTS).max(Core::LATENCY);
                 let rounds = (parts as u64).div_ceil(vectors as u64) as i64;
                 let filled = parts as f64 / (rounds * vectors) as f64;
-                let speed = work / cycles * filled * self.ease_of_tile(rows, vectors);
+                let speed = work / cycles * filled * self.ease_of_tile(rows, vectors, fuses);
                 let score = (speed, n / (rows + vectors) as f64);
                 if score > best_score {
                     (best, best_score) = ((rows, vectors), score);
@@ -170,6 +185,7 @@ impl TilePlan {
         // Vectors that are assembled from others, or from elements at any places, need registers for those.
         let is_picked = |stride: i64| stride == IRREGULAR || (2..=MOST_APART).contains(&stride.abs());
         let picks = vector.is_some_and(|v| nest.operands.iter().any(|o| is_picked(o.strides[v])));
+        let fuses = nest.fuses && !picks && vector.is_some_and(|v| nest.has_factor(v));
         let left = if picks { vectors.registers.saturating_sub(PICKING) } else { vectors.registers };
         let vectors = &VectorUnit { registers: left, ..*vectors };
 
@@ -181,7 +197,7 @@ impl TilePlan {
         let lanes = nest.lanes;
         let parts = vector.and_then(|v| levels[v].extent).map_or(1, |n| (n as u64).div_ceil(lanes as u64) as i64);
         let counts = vectors.row_counts(rows.iter().rev().map(|&i| levels[i].extent));
-        let (mut n_rows, n_vectors) = vectors.best_tile(&counts, parts);
+        let (mut n_rows, n_vectors) = vectors.best_tile(&counts, parts, fuses);
         let mut tile: Vec<TileLevel> = Vec::new();
         let mut left = n_rows;
         let mut whole = true;
@@ -204,7 +220,7 @@ impl TilePlan {
                 Some(n)
                     if whole
                         && n_rows * n_vectors < BUSY
-                        && vectors.holds_tile(n_rows.saturating_mul(n), n_vectors)
+                        && vectors.holds_tile(n_rows.saturating_mul(n), n_vectors, fuses)
                         && last + 1 < levels.len() =>
                 {
                     tile.insert(0, TileLevel { level: i, size: n });
@@ -273,6 +289,12 @@ impl Accumulation<'_> {
         Some(v)
     }
 
+    /// Whether a step multiplies vectors by one element: of two operands, one stays the same along the vector loop. Where
+    /// both are vectors, as in depthwise convolutions, those of a window stay in registers beside the sums.
+    fn has_factor(&self, vector: usize) -> bool {
+        self.operands.len() == 2 && self.operands.iter().filter(|o| o.strides[vector] == 0).count() == 1
+    }
+
     /// Whether all operands are contiguous or constant along a loop.
     fn serves(&self, level: usize) -> bool {
         self.operands.iter().all(|o| matches!(o.strides[level], 0 | 1))
@@ -306,7 +328,7 @@ mod tests {
         let vectors = VectorUnit::new(isa, Arch::X86_64);
         let operands: Vec<Operand<'_>> = operands.iter().map(|strides| Operand { strides, bytes: 4 }).collect();
         let lanes = vectors.lanes(crate::ir::DType::Float32);
-        TilePlan::new(&Accumulation { levels, operands: &operands, lanes, reassociates: true }, &vectors)
+        TilePlan::new(&Accumulation { levels, operands: &operands, lanes, reassociates: true, fuses: true }, &vectors)
     }
 
     /// `for i in 128: for j in 2: for k in 128: for i1 in 4: for j1 in 64` of a matmul.
@@ -327,7 +349,7 @@ mod tests {
         for isa in Isa::ALL {
             let p = plan(&levels, &[&a, &b], isa);
             let vectors = VectorUnit::new(isa, Arch::X86_64);
-            assert!(vectors.holds_tile(p.n_rows, p.n_vectors), "{isa}: {p:?}");
+            assert!(vectors.holds_tile(p.n_rows, p.n_vectors, true), "{isa}: {p:?}");
             assert!(p.n_rows * p.n_vectors >= 8, "{isa}: {p:?}");
         }
     }
@@ -350,16 +372,30 @@ mod tests {
         assert_eq!(plan(&levels, &[&[IRREGULAR, 1]], Isa::Avx512).vector, None);
     }
 
+    /// Tiles of 6 x 2 and 4 x 3 vectors, with the vectors of a row and a factor, fill 16 registers.
+    #[test]
+    fn multiply_adds_fill_few_registers() {
+        for (rows, columns, vectors) in [(6, 16, 2), (4, 24, 3)] {
+            let levels = [level(128, 0), level(rows, 128), level(columns, 1)];
+            let (a, b) = ([1, 128, 0], [128, 0, 1]);
+            let p = plan(&levels, &[&a, &b], Isa::Avx2);
+            assert_eq!((p.n_rows, p.n_vectors), (rows, vectors), "{p:?}");
+            let unit = VectorUnit::new(Isa::Avx2, Arch::X86_64);
+            assert!(!unit.holds_tile(rows, vectors, false));
+        }
+    }
+
     #[test]
     fn tiles_that_fit_leave_registers_for_operands() {
         for isa in Isa::ALL {
             let v = VectorUnit::new(isa, Arch::X86_64);
-            for rows in 1..40 {
-                for vectors in 1..8 {
-                    if v.holds_tile(rows, vectors) {
-                        assert!(rows * vectors + 4 <= v.registers as i64);
-                        assert!(v.ease_of_tile(rows, vectors) > 0.5);
-                    }
+            for (rows, vectors, fuses) in
+                (1..40).flat_map(|r| (1..8).flat_map(move |v| [false, true].map(|fuses| (r, v, fuses))))
+            {
+                if v.holds_tile(rows, vectors, fuses) {
+                    let loaded = if rows == 1 { 1 } else { vectors };
+                    assert!(rows * vectors + loaded + FACTOR <= v.registers as i64);
+                    assert!(v.ease_of_tile(rows, vectors, fuses) > 0.5);
                 }
             }
         }

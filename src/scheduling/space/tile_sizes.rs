@@ -16,6 +16,8 @@ pub(crate) struct TileShape {
     pub reduction: i64,
     /// Elements per vector.
     pub lanes: i64,
+    /// Whether each step is one multiply-add of loaded elements.
+    pub fuses: bool,
     /// The window that slides over the rows, if there is one.
     pub window: Option<Window>,
 }
@@ -100,7 +102,7 @@ impl TileShape {
             (None, None) => rows as f64 + cost,
         };
         let work = loads.max(rows as f64 * cost) / Core::VECTOR_PORTS;
-        let fits = machine.vectors.holds_tile(rows, vectors);
+        let fits = machine.vectors.holds_tile(rows, vectors, self.fuses);
         // Unrolled short tiles overlap with the previous one.
         let wait = if window.is_some() && self.reduction <= OVERLAPPED { 0.0 } else { Core::LATENCY };
         let step = work.max(wait) * if fits { 1.0 } else { SPILL };
@@ -154,22 +156,29 @@ mod tests {
 
     #[test]
     fn the_best_tile_keeps_the_multipliers_busy_and_fits_the_registers() {
-        let (rows, columns) = best(TileShape { rows: 128, columns: 128, reduction: 128, lanes: 16, window: None });
+        let (rows, columns) =
+            best(TileShape { rows: 128, columns: 128, reduction: 128, lanes: 16, fuses: true, window: None });
         assert_eq!((128 % rows, columns % 16), (0, 0));
         assert!(rows * columns / 16 >= 8 && rows * columns / 16 + columns / 16 < 32);
     }
 
     #[test]
     fn a_row_that_is_no_whole_number_of_vectors_stays_whole() {
-        let shape = TileShape { rows: 127, columns: 61, reduction: 93, lanes: 16, window: None };
+        let shape = TileShape { rows: 127, columns: 61, reduction: 93, lanes: 16, fuses: true, window: None };
         assert_eq!(shape.column_choices(), [16, 32, 48, 61]);
         assert_eq!(best(shape).1, 61);
     }
 
     #[test]
     fn rows_under_a_window_fit_the_registers_with_the_results() {
-        let shape =
-            TileShape { rows: 56, columns: 56, reduction: 9, lanes: 16, window: Some(Window { extent: 3, step: 1 }) };
+        let shape = TileShape {
+            rows: 56,
+            columns: 56,
+            reduction: 9,
+            lanes: 16,
+            fuses: true,
+            window: Some(Window { extent: 3, step: 1 }),
+        };
         let (rows, columns) = best(shape);
         let vectors = (columns + 15) / 16;
         assert!(rows * vectors + (rows + 2) * vectors <= 32 && rows * vectors >= 8, "{rows} x {columns}");

@@ -21,6 +21,7 @@
 use super::machine::Machine;
 use super::nest::{Fill, Init, Nest, Role};
 use super::walk::replace_loops;
+use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::{Substitution, for_each_expr};
 use crate::loopir::{Affine, Body, Expr, ExprId, For, Hints, Iterations, Kernel, LoopKind, Stmt, StmtId, VarId};
 use crate::machine::register_tile::{self, Accumulation, NestLevel, TilePlan};
@@ -79,8 +80,24 @@ fn plan(kernel: &Kernel, nest: &Nest, machine: &Machine) -> TilePlan {
         operands: &operands,
         lanes: machine.vectors.lanes(dtype),
         reassociates: machine.reassociates || !dtype.is_float(),
+        fuses: machine.contracts && adds_product(kernel, nest),
     };
     TilePlan::new(&accumulation, &machine.vectors)
+}
+
+/// Whether a step adds a product of two elements, which becomes one multiply-add.
+fn adds_product(kernel: &Kernel, nest: &Nest) -> bool {
+    let arena = &kernel.arena;
+    let is_element = |e: ExprId| {
+        let from = if let Expr::Cast(from) = arena.expr(e) { from } else { e };
+        matches!(arena.expr(from), Expr::Load(..))
+    };
+    let is_product =
+        |e: ExprId| matches!(arena.expr(e), Expr::Binary(BinOp::Mul, a, b) if is_element(a) && is_element(b));
+    let is_float = matches!(arena.dtype(nest.value), DType::Float32 | DType::Float64);
+    let is_sum = matches!(arena.expr(nest.value), Expr::Binary(BinOp::Add, a, b)
+        if is_element(a) && is_product(b) || is_product(a) && is_element(b));
+    is_float && is_sum
 }
 
 /// The tile of a nest that accumulates, for comparison with what the search foresees.

@@ -13,6 +13,7 @@
 use super::CodeModel;
 use super::leaf::{Leaf, Piece};
 use super::ops::Ops;
+use crate::ir::DType;
 use crate::ir::stmt::LoopKind;
 use crate::machine::Core;
 use crate::machine::register_tile::{Accumulation, NestLevel, Operand, TilePlan};
@@ -183,7 +184,11 @@ fn reduction(leaf: &Leaf, machine: &CodeModel, loops: &mut Vec<Piece>) -> Kernel
     let sources: SmallVec<[Operand<'_>; 4]> =
         operands.iter().map(|a| Operand { strides: &a.strides[outside..], bytes: a.bytes as i64 }).collect();
     let reassociates = machine.reassociates || !store.dtype.is_float();
-    let accumulation = Accumulation { levels: &nest, operands: &sources, lanes, reassociates };
+    let ops = leaf.ops;
+    let adds_product = ops.float == 2.0 && ops.fused == 1.0 && ops.int + ops.slow + ops.selects == 0.0;
+    let is_float = matches!(store.dtype, DType::Float32 | DType::Float64);
+    let fuses = machine.reassociates && is_float && adds_product;
+    let accumulation = Accumulation { levels: &nest, operands: &sources, lanes, reassociates, fuses };
     if last < outside {
         return spatial(leaf, lanes as f64);
     }
@@ -205,7 +210,6 @@ fn reduction(leaf: &Leaf, machine: &CodeModel, loops: &mut Vec<Piece>) -> Kernel
     // The number of vectors, or single elements, that are summed.
     let sums = leaf.executed / extent * parts;
     let tiles = sums / (n_rows * n_vectors * trips);
-    let ops = leaf.ops;
     let ports = if vector.is_some() { Core::VECTOR_PORTS } else { Core::SCALAR_PORTS };
     let per_sum = ops.instructions() / ports + ops.slow_cycles;
     let loads: f64 = operands

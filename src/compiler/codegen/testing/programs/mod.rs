@@ -179,7 +179,7 @@ impl Generator {
     /// A random length: short and odd, round, or next to a round one.
     fn extent(&mut self, most: usize) -> usize {
         let n = match below(&mut self.rng, 4) {
-            0 => self.pick(&[1, 2, 3, 4, 5, 7]),
+            0 => self.pick(&[1, 2, 3, 4, 5, 6, 7]),
             1 => self.pick(&[8, 16, 24, 32, 48, 64]),
             2 => self.pick(&[8, 16, 32, 64]) + self.pick(&[1, 2, 3]) - 2,
             _ => 1 + below(&mut self.rng, 40),

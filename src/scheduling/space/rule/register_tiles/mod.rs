@@ -88,7 +88,7 @@ use super::super::contraction::{Contraction, Input};
 use super::super::draft::{Draft, Tiled};
 use super::super::tile_sizes::{TileShape, Window};
 use super::Rule;
-use crate::ir::IterKind;
+use crate::ir::{DType, IterKind};
 use crate::machine::Core;
 use crate::machine::register_tile::MOST_APART;
 use crate::schedule::Schedule;
@@ -360,6 +360,7 @@ impl TilingPlan<'_> {
             columns: c.axes[view.column].extent,
             reduction: steps(c),
             lanes: self.rule.machine.lanes(c.dtype),
+            fuses: view.sliding.is_none() && matches!(c.dtype, DType::Float32 | DType::Float64) && c.inputs.len() == 2,
             window: view.sliding.map(|s| Window { extent: c.axes[s.axis].extent, step: s.step }),
         }
     }
