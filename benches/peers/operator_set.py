@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Tunes operators of TVM's operator library, with shapes of real networks, and shows how far each is from its roofline bound.
 
-    python3 benches/peers/operator_set.py TVMR [--trials 64] [--threads 1] [--list] [--write DIRECTORY] [--json FILE] [FILTER ...]
+    python3 benches/peers/operator_set.py TVMR [--trials 64] [--threads 1] [--rounds 1] [--list] [--write DIRECTORY] [--json FILE] [FILTER ...]
 
 The programs are what `te.create_prim_func` makes of the library's functions. Each is tuned into a database of its own, and then timed by
 `tvmr bench --best`. A row has its time, the share of its bound, what the bound is (operations, or a level of memory), the number of
 different programs that were measured, and the time as written. At the end: the share of all operators that take more than 5 µs, and
-those below one half. With filters, only operators whose names contain one of them. `--write` writes the programs and does not tune.
+those below one half. With `--rounds`, the tuned programs are timed that many times, each time all of them one after the other, so that
+the times of one are minutes apart: neighbours on a shared machine slow it down for minutes. The end then takes the median of each
+operator's shares, and lists the best as well. With filters, only operators whose names contain one of them. `--write` writes the programs and does not tune.
 It needs `apache-tvm` and `numpy` (benches/peers/README.md). The exit code is 1 if tvmr fails on an operator.
 """
 
@@ -273,21 +275,33 @@ def run(tvmr, *arguments):
     return (json.loads(done.stdout), None) if done.returncode == 0 else (None, next((l for l in lines if "error" in l), lines[-1] if lines else "no message"))
 
 
+def options(args, name, directory):
+    work_dir = pathlib.Path(directory) / name
+    return [pathlib.Path(directory) / f"{name}.tir", "--work-dir", work_dir, "--threads", args.threads, "--format", "json", "--quiet"]
+
+
 def measured(args, name, directory):
     """The row of an operator, or a message."""
-    path, work_dir = pathlib.Path(directory) / f"{name}.tir", pathlib.Path(directory) / name
-    path.write_text(program(name))
-    common = [path, "--work-dir", work_dir, "--threads", args.threads, "--format", "json", "--quiet"]
-    tuned, message = run(args.tvmr, "tune", *common, "--trials", args.trials)
+    (pathlib.Path(directory) / f"{name}.tir").write_text(program(name))
+    tuned, message = run(args.tvmr, "tune", *options(args, name, directory), "--trials", args.trials)
     if tuned is None:
         return None, message
-    bench, message = run(args.tvmr, "bench", *common, "--best")
+    row = {"rounds": [], "programs": tuned["distinct_programs"], "trials": tuned["trials"], "written_us": tuned["baseline_us"]}
+    message = timed(args, name, directory, row)
+    return (None, message) if message else (row, None)
+
+
+def timed(args, name, directory, row):
+    """Times the best program once more; returns a message if that fails."""
+    bench, message = run(args.tvmr, "bench", *options(args, name, directory), "--best")
     if bench is None:
-        return None, message
-    return {
-        "us": bench["us"], "share": bench["roofline_fraction"], "by": bench["bound_by"], "programs": tuned["distinct_programs"], "trials": tuned["trials"],
-        "written_us": tuned["baseline_us"],
-    }, None
+        return message
+    row["rounds"].append({"us": bench["us"], "share": bench["roofline_fraction"]})
+    row["by"] = bench["bound_by"]
+    row["us"] = statistics.median(r["us"] for r in row["rounds"])
+    shares = [r["share"] for r in row["rounds"] if r["share"]]
+    row["share"], row["best_share"] = (statistics.median(shares), max(shares)) if shares else (None, None)
+    return None
 
 
 def main():
@@ -296,10 +310,11 @@ def main():
     parser.add_argument("filter", nargs="*")
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=1, help="times of each tuned program, minutes apart")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--write", type=pathlib.Path)
     parser.add_argument("--json", type=pathlib.Path)
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     for fill in (convolutions, products, pools, norms, reductions, elementwise, movements, images):
         fill()
     names = [n for n in SET if not args.filter or any(f in n for f in args.filter)]
@@ -315,25 +330,34 @@ def main():
         return 0
     rows, failures = {}, {}
     print(f"{'operator':42} {'us':>10} {'share':>6} {'bound by':12} {'programs':>8} {'as written':>11}")
-    for name in names:
-        with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory:
+        for name in names:
             row, message = measured(args, name, directory)
-        if row is None:
-            failures[name] = message
-            print(f"{name:42} {message}", flush=True)
-            continue
-        rows[name] = row
-        written = "" if row["written_us"] is None else f"{row['written_us']:11.1f}"
-        print(f"{name:42} {row['us']:10.2f} {row['share'] or 0:6.2f} {row['by'] or '-':12} {row['programs'] or row['trials']:8} {written:>11}", flush=True)
+            if row is None:
+                failures[name] = message
+                print(f"{name:42} {message}", flush=True)
+                continue
+            rows[name] = row
+            written = "" if row["written_us"] is None else f"{row['written_us']:11.1f}"
+            print(f"{name:42} {row['us']:10.2f} {row['share'] or 0:6.2f} {row['by'] or '-':12} {row['programs'] or row['trials']:8} {written:>11}", flush=True)
+        for again in range(2, args.rounds + 1):
+            for name, row in rows.items():
+                if message := timed(args, name, directory, row):
+                    failures[name] = message
+                    print(f"{name:42} {message}", flush=True)
+            print(f"round {again} of {args.rounds} done", flush=True)
     if args.json:
         args.json.write_text(json.dumps({"rows": rows, "failures": failures}, indent=1))
     long = {name: row for name, row in rows.items() if row["us"] > SHORTEST_US and row["share"]}
     if long:
-        low = sorted((row["share"], name) for name, row in long.items() if row["share"] < 0.5)
+        low = sorted((row["share"], name, row["best_share"]) for name, row in long.items() if row["share"] < 0.5)
         print(f"\n{len(rows)} operators, {len(failures)} failed; {len(long)} of more than {SHORTEST_US} us: median share "
               f"{statistics.median(row['share'] for row in long.values()):.2f}, below 0.5: {len(low)}")
-        for share, name in low:
-            print(f"{share:6.2f} {name}")
+        if args.rounds > 1:
+            best = [row["best_share"] for row in long.values()]
+            print(f"in the best of {args.rounds} rounds: median share {statistics.median(best):.2f}, below 0.5: {sum(b < 0.5 for b in best)}")
+        for share, name, best in low:
+            print(f"{share:6.2f} {name}" + f" (best {best:.2f})" * (args.rounds > 1))
     return 1 if failures else 0
 
 

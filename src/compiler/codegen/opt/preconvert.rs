@@ -59,7 +59,7 @@ fn copy_whole(kernel: &mut Kernel) {
     let mut uses = Uses::default();
     uses.count(kernel, kernel.body, 1);
     let (mut copies, mut loops) = (ExprMap::default(), Vec::new());
-    for ((from, dtype), (times, values)) in uses.found {
+    for Converted { from, dtype, times, values } in uses.found {
         let len = kernel.buffer(from).len;
         let is_small = len.saturating_mul(dtype.bytes() as i64) <= MAX_COPY;
         if uses.excluded.contains(&from) || !is_small || len < LONG || times < len.saturating_mul(OFTEN) {
@@ -82,10 +82,20 @@ fn copy_whole(kernel: &mut Kernel) {
 /// The conversions of a kernel by buffer and type.
 #[derive(Default)]
 struct Uses {
-    /// The number of times that elements are converted, and the conversions with their indices; in the order of the kernel.
-    found: Vec<((BufferId, DType), (i64, Vec<(ExprId, ExprId)>))>,
+    /// In the order of the kernel.
+    found: Vec<Converted>,
     /// Buffers that are written, or converted in parallel loops: each thread would wait for the copy.
     excluded: HashSet<BufferId, FxBuild>,
+}
+
+/// The conversions of elements of a buffer to one type.
+struct Converted {
+    from: BufferId,
+    dtype: DType,
+    /// The number of conversions that are executed.
+    times: i64,
+    /// The expressions, with the indices of their elements.
+    values: Vec<(ExprId, ExprId)>,
 }
 
 impl Uses {
@@ -119,14 +129,15 @@ impl Uses {
                 self.excluded.insert(from);
                 return;
             };
-            let key = (from, kernel.arena.dtype(value));
-            let at = self.found.iter().position(|(k, _)| *k == key).unwrap_or_else(|| {
-                self.found.push((key, (0, Vec::new())));
+            let dtype = kernel.arena.dtype(value);
+            let known = self.found.iter().position(|c| c.from == from && c.dtype == dtype);
+            let at = known.unwrap_or_else(|| {
+                self.found.push(Converted { from, dtype, times: 0, values: Vec::new() });
                 self.found.len() - 1
             });
-            let (all, values) = &mut self.found[at].1;
-            *all = all.saturating_add(times);
-            values.push((value, index));
+            let converted = &mut self.found[at];
+            converted.times = converted.times.saturating_add(times);
+            converted.values.push((value, index));
         });
     }
 }
