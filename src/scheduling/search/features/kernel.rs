@@ -178,8 +178,12 @@ fn reduction(leaf: &Leaf, machine: &CodeModel, loops: &mut Vec<Piece>) -> Kernel
     let is_reduction = |i: usize| store.strides[i] == 0;
     let lanes = machine.core.lanes(store.dtype);
     let last = (0..levels.len()).rev().find(|&i| is_reduction(i)).unwrap_or(0);
+    // Rows are not taken from the outer loop of an uneven split.
     let nest: SmallVec<[NestLevel; 16]> = (outside..levels.len())
-        .map(|i| NestLevel { extent: Some(levels[i].extent), stride: store.strides[i] })
+        .map(|i| {
+            let is_whole = is_reduction(i) || !levels[i].is_uneven;
+            NestLevel { extent: is_whole.then_some(levels[i].extent), stride: store.strides[i] }
+        })
         .collect();
     let sources: SmallVec<[Operand<'_>; 4]> =
         operands.iter().map(|a| Operand { strides: &a.strides[outside..], bytes: a.bytes as i64 }).collect();

@@ -5,8 +5,8 @@ use super::points::{MAX_LOOPS, Points, Row};
 use crate::ir::buffer::BufferId;
 use crate::ir::expr::{Expr, ExprId, ExprList, VarId};
 use crate::ir::stmt::{LoopId, LoopKind, Stmt, StmtId};
-use crate::ir::visit::for_each_subexpr;
-use crate::ir::{AttrValue, DType, Func};
+use crate::ir::visit::{for_each_subexpr, vars_of};
+use crate::ir::{AttrValue, BinOp, DType, Func};
 use smallvec::SmallVec;
 
 /// A loop with more than one iteration.
@@ -16,6 +16,8 @@ pub(crate) struct Level {
     pub id: LoopId,
     /// Number of iterations.
     pub extent: i64,
+    /// Whether it is the outer loop of an uneven split, whose last iteration the code generator makes a loop of its own.
+    pub is_uneven: bool,
     /// Kind of the loop: serial, parallel, vectorised or unrolled.
     pub kind: LoopKind,
 }
@@ -140,8 +142,8 @@ pub(crate) fn leaves(func: &Func) -> Vec<Leaf> {
 enum Around {
     Loop(VarId, i64, Level),
     Value(VarId, ExprId),
-    /// A condition, with the share of iterations that satisfy it.
-    Guard(f64),
+    /// A condition: the share of iterations that satisfy it, and the outermost variable of each of its parts.
+    Guard(f64, SmallVec<[VarId; 2]>),
 }
 
 struct Walk<'a> {
@@ -167,7 +169,7 @@ impl Walk<'_> {
                 let old = self.unroll;
                 self.unroll = unroll.unwrap_or(old);
                 if let Some(id) = func.as_loop(s) {
-                    self.path.push(Around::Loop(l.var, min, Level { id, extent, kind: l.kind }));
+                    self.path.push(Around::Loop(l.var, min, Level { id, extent, is_uneven: false, kind: l.kind }));
                     self.all(&l.body);
                 }
                 self.unroll = old;
@@ -177,11 +179,12 @@ impl Walk<'_> {
                 if arena.as_int(b.predicate).is_none() {
                     let loops = self.path.iter().filter_map(|a| match a {
                         Around::Loop(_, _, l) => Some(l.extent as f64),
-                        Around::Value(..) | Around::Guard(_) => None,
+                        Around::Value(..) | Around::Guard(..) => None,
                     });
                     let domain = b.iters.iter().filter_map(|i| arena.as_int(i.extent)).map(|n| n as f64);
                     let share = domain.product::<f64>() / loops.product::<f64>().max(1.0);
-                    self.path.push(Around::Guard(share.clamp(0.01, 1.0)));
+                    let uneven = self.outermost(b.predicate);
+                    self.path.push(Around::Guard(share.clamp(0.01, 1.0), uneven));
                 }
                 if let Some(init) = &b.init {
                     // An init runs where all reductions begin.
@@ -193,7 +196,7 @@ impl Walk<'_> {
             }
             Stmt::Store { buffer, indices, value } => self.leaf(*buffer, *indices, *value),
             Stmt::If { then, otherwise, .. } => {
-                self.path.push(Around::Guard(1.0));
+                self.path.push(Around::Guard(1.0, SmallVec::new()));
                 self.all(then);
                 self.all(otherwise);
             }
@@ -221,6 +224,18 @@ impl Walk<'_> {
         self.path.truncate(before);
     }
 
+    /// The variable of the outermost loop in each part of a condition: its last iteration is the one that may be incomplete.
+    fn outermost(&self, condition: ExprId) -> SmallVec<[VarId; 2]> {
+        let arena = &self.func.arena;
+        if let Expr::Binary(BinOp::And, a, b) = arena.expr(condition) {
+            let mut vars = self.outermost(a);
+            vars.extend(self.outermost(b));
+            return vars;
+        }
+        let vars = vars_of(arena, condition);
+        self.path.iter().filter_map(loop_of).map(|(var, ..)| var).find(|v| vars.contains(v)).into_iter().collect()
+    }
+
     fn leaf(&mut self, buffer: BufferId, indices: ExprList, value: ExprId) {
         let func = self.func;
         let arena = &func.arena;
@@ -231,18 +246,21 @@ impl Walk<'_> {
         let moving = &moving[moving.len().saturating_sub(MAX_LOOPS)..];
         let mut points = Points::new(&moving.iter().map(|&(v, min, l)| (v, min, l.extent)).collect::<Vec<_>>());
         let (mut useful, mut is_guarded) = (1.0f64, false);
+        let mut uneven: SmallVec<[VarId; 4]> = SmallVec::new();
         for around in &self.path {
             match around {
                 Around::Loop(var, min, l) if l.extent <= 1 => points.fix(*var, *min),
                 Around::Loop(..) => {}
                 Around::Value(var, value) => points.bind(arena, *var, *value),
-                Around::Guard(share) => {
+                Around::Guard(share, vars) => {
                     useful = useful.min(*share);
                     is_guarded = true;
+                    uneven.extend_from_slice(vars);
                 }
             }
         }
-        let levels: Vec<Level> = moving.iter().map(|&(_, _, l)| l).collect();
+        let level = |&(var, _, l): &(VarId, i64, Level)| Level { is_uneven: uneven.contains(&var), ..l };
+        let levels: Vec<Level> = moving.iter().map(level).collect();
         let mut seen: SmallVec<[(BufferId, ExprList); 8]> = SmallVec::from_slice(&[(buffer, indices)]);
         let mut updates = false;
         for_each_subexpr(arena, value, &mut |e| match arena.expr(e) {
@@ -266,7 +284,7 @@ impl Walk<'_> {
 fn loop_of(around: &Around) -> Option<(VarId, i64, Level)> {
     match around {
         Around::Loop(var, min, level) => Some((*var, *min, *level)),
-        Around::Value(..) | Around::Guard(_) => None,
+        Around::Value(..) | Around::Guard(..) => None,
     }
 }
 
