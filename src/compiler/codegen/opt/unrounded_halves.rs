@@ -11,9 +11,10 @@
 //! done if floats must be computed as written, nor to terms of a sum, whose loops other passes recognise by their form.
 
 use super::machine::Machine;
+use crate::codegen::facts::loads;
 use crate::ir::{BinOp, DType};
-use crate::loopir::rewrite::{ExprMap, for_each_expr, map_expr, map_operands};
-use crate::loopir::{Arena, BufferId, Expr, ExprId, Kernel, Stmt};
+use crate::loopir::rewrite::{ExprMap, map_expr, map_operands};
+use crate::loopir::{Arena, Expr, ExprId, Kernel, Stmt};
 
 /// Rewrites all statements of the kernel. Returns whether there are values to leave unrounded.
 pub(super) fn unrounded_halves(kernel: &mut Kernel, machine: &Machine) -> bool {
@@ -55,10 +56,4 @@ fn digits_of(arena: &Arena, e: ExprId) -> Option<ExprId> {
         Expr::Cast(a) if arena.dtype(e).is_half() && arena.dtype(a) == DType::Float32 => Some(a),
         _ => None,
     }
-}
-
-fn loads(arena: &Arena, e: ExprId, buffer: BufferId) -> bool {
-    let mut found = false;
-    for_each_expr(arena, e, &mut |e| found |= matches!(arena.expr(e), Expr::Load(from, _) if from == buffer));
-    found
 }
