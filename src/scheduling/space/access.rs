@@ -4,7 +4,7 @@
 //! range.
 
 use crate::ir::scalar::int::checked;
-use crate::ir::{BufferRegion, Expr, ExprId, Func, VarId};
+use crate::ir::{BlockId, BufferRegion, Expr, ExprId, Func, VarId};
 
 /// The strides of a region's first element.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,6 +51,12 @@ impl Access {
             access.dims.push(moved.iter().zip(&start).position(|(a, b)| a != b));
         }
         Some(access)
+    }
+
+    /// The access of a block to `region`, by the block's iteration variables.
+    pub(crate) fn of_block(func: &Func, block: BlockId, region: &BufferRegion) -> Option<Access> {
+        let vars: Vec<_> = func.block(block).iters.iter().map(|i| i.var).collect();
+        Access::of(func, region, &vars)
     }
 
     /// Number of dimensions.

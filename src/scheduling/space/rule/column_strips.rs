@@ -66,7 +66,7 @@ use super::super::draft::Draft;
 use super::Rule;
 use super::near_consumer::iterations;
 use super::random_compute_location;
-use crate::ir::{BlockId, BufferRegion, Func};
+use crate::ir::{BlockId, Func};
 use crate::machine::Core;
 use crate::schedule::Schedule;
 use crate::schedule::analysis::dependence::Scope;
@@ -127,7 +127,7 @@ impl ColumnStrips {
         }
         let [write] = &func.block(id).writes[..] else { return None };
         let columns = loops.len().checked_sub(1)?;
-        let written = access(func, id, write)?;
+        let written = Access::of_block(func, id, write)?;
         if written.strides.get(columns) != Some(&1) {
             return None;
         }
@@ -135,7 +135,7 @@ impl ColumnStrips {
         for producer in scope.producers(func, id).into_iter().filter(|&b| reads_once(func, b)) {
             let writes = &func.block(producer).writes;
             for read in func.block(id).reads.iter().filter(|r| writes.iter().any(|w| w.buffer == r.buffer)) {
-                let strides = access(func, id, read)?.strides;
+                let strides = Access::of_block(func, id, read)?.strides;
                 let stays = |&at: &usize| strides[at] == 0 && const_extent(func, loops[at]) != Some(1);
                 if strides[columns] == 1 {
                     reduced.extend((0..columns).filter(stays));
@@ -155,7 +155,7 @@ impl ColumnStrips {
         let loops = sch.get_loops(block)?;
         let decision = plan.widths.iter().rposition(|&w| w <= wanted).unwrap_or_default();
         let width = sch.choose_among(&plan.widths, decision)?;
-        let (&last, others) = loops.split_last().expect("the plan found the columns");
+        let Some((&last, others)) = loops.split_last() else { return Ok(false) };
         let columns = sch.split(last, vec![Arg::None, width.into()])?;
         let strip = columns[0];
         let at = |is_reduced: bool| {
@@ -238,20 +238,14 @@ fn fits(sch: &Schedule, block: Rv, strip: Rv) -> bool {
 fn reads_once(func: &Func, id: BlockId) -> bool {
     let node = func.block(id);
     let [write] = &node.writes[..] else { return false };
-    let Some(columns) = access(func, id, write).and_then(|a| a.strides.iter().position(|&s| s == 1)) else {
+    let Some(columns) = Access::of_block(func, id, write).and_then(|a| a.strides.iter().position(|&s| s == 1)) else {
         return false;
     };
     let is_single = |a: Access| {
         let moves = |(i, &stride): (usize, &i64)| stride != 0 || func.arena.is_int(node.iters[i].extent, 1);
         a.strides[columns] == 1 && a.strides.iter().enumerate().all(moves)
     };
-    !is_spatial(func, id) && node.reads.iter().any(|read| access(func, id, read).is_some_and(is_single))
-}
-
-/// An access of a block, by the block's iteration variables.
-fn access(func: &Func, id: BlockId, region: &BufferRegion) -> Option<Access> {
-    let vars: Vec<_> = func.block(id).iters.iter().map(|i| i.var).collect();
-    Access::of(func, region, &vars)
+    !is_spatial(func, id) && node.reads.iter().any(|read| Access::of_block(func, id, read).is_some_and(is_single))
 }
 
 /// The total number of iterations of a block.

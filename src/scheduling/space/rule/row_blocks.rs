@@ -186,10 +186,8 @@ fn largest(sizes: &[i64], wanted: i64) -> usize {
 
 /// The accesses of a block, by its iteration variables, each of which is a loop.
 fn reads(func: &Func, id: BlockId) -> Vec<(BufferId, Access)> {
-    let node = func.block(id);
-    let vars: Vec<_> = node.iters.iter().map(|i| i.var).collect();
-    let access = |region: &BufferRegion| Some((region.buffer, Access::of(func, region, &vars)?));
-    node.reads.iter().filter_map(access).collect()
+    let access = |region: &BufferRegion| Some((region.buffer, Access::of_block(func, id, region)?));
+    func.block(id).reads.iter().filter_map(access).collect()
 }
 
 /// The position of the innermost loop, before the last of `n`, along which the block reads other results of reductions,
