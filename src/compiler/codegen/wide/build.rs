@@ -768,7 +768,7 @@ impl Builder<'_> {
                 }
                 Some(value)
             }
-            Expr::Call(..) if elem.bytes() == 2 => None,
+            Expr::Call(..) if elem.bytes() == 2 && !elem.is_int() => None,
             Expr::Call(..) => self.call(e, shape),
             Expr::Cast(a) if self.features.bytes() => {
                 let (from, to) = (self.kernel.arena.dtype(a), self.kernel.arena.dtype(e));

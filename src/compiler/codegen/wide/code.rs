@@ -210,9 +210,10 @@ pub(super) enum Op2 {
     And,
     Or,
     Xor,
-    /// Shifts each 32-bit lane of `a` by that of `b`; a count outside of `0..32` shifts all bits out.
+    /// Shifts each lane of `a` by that of `b`; a count that is no bit of the lane shifts all bits out. There are lanes of 16
+    /// and 64 bits with EVEX only.
     ShiftLeft,
-    /// As [`Op2::ShiftLeft`], arithmetically to the right.
+    /// As [`Op2::ShiftLeft`], to the right, arithmetically except for [`Elem::U16`].
     ShiftRight,
     /// Interleaves the low halves of each 128-bit chunk of `a` and `b` (`vunpcklps`). Like the next three, it works on
     /// whole registers.

@@ -2,7 +2,7 @@
 
 use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, Memory, Op1, Op2, Rounding, Shift16, VReg, Width};
-use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic};
+use crate::ir::{BinOp, CmpOp, DType, Intrinsic};
 use crate::loopir::{Arena, Expr, ExprId, ExprList};
 use crate::machine::Isa;
 use smallvec::SmallVec;
@@ -23,10 +23,8 @@ pub(super) fn is_call(arena: &Arena, e: ExprId) -> bool {
         | Intrinsic::NearbyInt
         | Intrinsic::CopySign
         | Intrinsic::IsNan => dtype.is_float(),
-        Intrinsic::BitAnd | Intrinsic::BitOr | Intrinsic::BitXor => {
-            matches!(dtype, DType::Int32 | DType::Int64 | DType::Bool)
-        }
-        Intrinsic::ShiftLeft | Intrinsic::ShiftRight => dtype == DType::Int32,
+        Intrinsic::BitAnd | Intrinsic::BitOr | Intrinsic::BitXor => dtype.is_integer() || dtype == DType::Bool,
+        Intrinsic::BitNot | Intrinsic::ShiftLeft | Intrinsic::ShiftRight => dtype.is_integer(),
         _ => false,
     }
 }
@@ -37,14 +35,6 @@ pub(super) fn is_lookup(arena: &Arena, e: ExprId, isa: Isa) -> bool {
     arena.dtype(e).bytes() == 4
         && arena.dtype(index) == DType::Int32
         && arena.list(table).len() * 4 == isa.vector_bits() as usize / 8
-}
-
-/// The count of a shift, if it is a constant less than the width.
-fn count(arena: &Arena, e: ExprId) -> Option<u8> {
-    match arena.as_const(e) {
-        Some(Const::Int(n)) => u8::try_from(n).ok().filter(|&n| n < 32),
-        Some(Const::Float(_)) | None => None,
-    }
 }
 
 /// The operation of masks and the operands of a connective of conditions. All lanes are evaluated in any case.
@@ -148,21 +138,12 @@ impl Builder<'_> {
                 let (a, b) = (self.expr(args[0])?, self.expr(args[1])?);
                 Some(self.binary(op, &a, &b, elem, width))
             }
-            Intrinsic::ShiftLeft | Intrinsic::ShiftRight => {
-                let left = f == Intrinsic::ShiftLeft;
-                let Some(by) = count(&self.kernel.arena, args[1]) else {
-                    let (a, by) = (self.expr(args[0])?, self.expr(args[1])?);
-                    let op = if left { Op2::ShiftLeft } else { Op2::ShiftRight };
-                    return Some(self.binary(op, &a, &by, elem, width));
-                };
-                let mut out = Pieces::new();
-                for a in self.expr(args[0])? {
-                    let dst = self.fresh();
-                    self.push(Inst::Shift { dst, a, left, by, width });
-                    out.push(dst);
-                }
-                Some(out)
+            Intrinsic::BitNot => {
+                let a = self.expr(args[0])?;
+                let ones = self.all_ones(self.kernel.arena.dtype(args[0]), elem);
+                Some(self.with_all(Op2::Xor, &a, ones, shape))
             }
+            Intrinsic::ShiftLeft | Intrinsic::ShiftRight => self.shift(f, args[0], args[1], shape),
             _ => None,
         }
     }
@@ -230,6 +211,17 @@ impl Builder<'_> {
 
     fn all_but_sign(&mut self, elem: Elem) -> VReg {
         self.constant(if elem == Elem::F64 { u64::MAX >> 1 } else { u64::from(u32::MAX >> 1) }, elem)
+    }
+
+    /// The bits that integers of a type have, all set.
+    fn all_ones(&mut self, dtype: DType, elem: Elem) -> VReg {
+        let bits = match (elem.bytes(), dtype) {
+            (4, DType::UInt8) => 0xff,
+            (4, DType::UInt16) => 0xffff,
+            (8, _) => u64::MAX,
+            _ => u64::from(u32::MAX),
+        };
+        self.constant(bits, elem)
     }
 
     fn sign(&mut self, elem: Elem) -> VReg {

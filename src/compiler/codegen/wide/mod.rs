@@ -7,7 +7,7 @@
 //! [`build`] makes vector code over virtual registers (with [`lanes`] for conditions and functions, [`guard`] and
 //! [`window`] for padding, [`transpose`], [`gather`] and [`shuffle`] for shuffles, [`scattered`] for elements at any
 //! indices, [`lookup`] for rows at any indices, [`index`] for indices as values, [`long`] for 64-bit integers,
-//! [`reduce`] for lanes that become one, [`words`] for elements of 16 bits alone), [`prefetch`] adds prefetches, [`assign`] allocates machine registers, and
+//! [`reduce`] for lanes that become one, [`words`] for elements of 16 bits alone, [`shifts`] for shifts), [`prefetch`] adds prefetches, [`assign`] allocates machine registers, and
 //! the target ([`target::VectorTarget`]; [`x86`]) encodes the code. Cranelift's code calls regions with a pointer to
 //! their arguments. A run that some step refuses is divided; single statements that cannot be regions are compiled by
 //! Cranelift.
@@ -34,6 +34,7 @@ mod prefetch;
 mod reduce;
 mod reload;
 mod scattered;
+mod shifts;
 mod shuffle;
 mod strided;
 mod target;

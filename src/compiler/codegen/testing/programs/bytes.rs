@@ -11,7 +11,7 @@ impl Generator {
         let sj = self.vector();
         let stride = self.pick(&[1, 1, 1, 2, 3]);
         let (x, z) = (format!("X[(i * {m} + j) * {stride}]"), format!("Z[i * {m} + j]"));
-        let value = match (dtype, below(&mut self.rng, 7)) {
+        let value = match (dtype, below(&mut self.rng, 9)) {
             ("bool", 0) => format!("!({x} && {z})"),
             ("bool", 1) => format!("bitwise_or({x}, !{z})"),
             ("bool", 2) => format!("{x} || {z} && W[0]"),
@@ -24,6 +24,14 @@ impl Generator {
             (_, 2) => format!("{x} - {z}"),
             (_, 4) => format!("{x} * {z}"),
             (_, 5) => format!("{x} * {z} - {z} * W[0]"),
+            (_, 6) => {
+                let (f, most) = (self.pick(&["shift_left", "shift_right"]), self.pick(&[7, 15, 127]));
+                format!("{f}({x}, bitwise_and({z}, {dtype}({most})))")
+            }
+            (_, 7) => {
+                let (f, by) = (self.pick(&["shift_left", "shift_right"]), below(&mut self.rng, 10));
+                format!("{f}({x}, {dtype}({by})) + bitwise_not(shift_right({z}, W[0]))")
+            }
             (_, 3) => format!("X[i * {m} + {} - j]", m - 1),
             _ => format!("max({x}, {dtype}(0))"),
         };

@@ -22,7 +22,8 @@ impl Generator {
                 let x = &leaves[0];
                 format!("({a}) / ({x} * {x} + {})", c(dtype, 1.5))
             }
-            3 if dtype == "int32" => {
+            3 if !is_float(dtype) && self.chance(4) => format!("bitwise_not({a})"),
+            3 if !is_float(dtype) => {
                 let f = self.pick(&["bitwise_and", "bitwise_or", "bitwise_xor"]);
                 format!("{f}({a}, {b})")
             }
@@ -31,9 +32,10 @@ impl Generator {
                 let table: String = (0..entries).map(|_| format!(", int32({})", below(&mut self.rng, 100))).collect();
                 format!("lookup({a}{table})")
             }
-            4 if dtype == "int32" => {
-                let (f, by) = (self.pick(&["shift_left", "shift_right"]), below(&mut self.rng, 32));
-                format!("{f}({a}, int32({by}))")
+            4 if !is_float(dtype) => {
+                // Counts that are not constant may be negative, or larger than the width.
+                let (f, by) = (self.pick(&["shift_left", "shift_right"]), below(&mut self.rng, 40));
+                if self.chance(2) { format!("{f}({a}, {dtype}({by}))") } else { format!("{f}({a}, {b})") }
             }
             3 | 4 => format!("({a}) - ({b})"),
             5 => format!("({a}) * ({b})"),

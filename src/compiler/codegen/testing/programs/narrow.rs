@@ -1,10 +1,10 @@
-//! Programs that only move elements of 8 and 16 bits and compare them.
+//! Programs that only move elements of 8 and 16 bits, compare them and shift their bits.
 
 use super::{Generator, Program, c};
 use crate::codegen::testing::{Closeness, below};
 
 impl Generator {
-    /// Rows of such elements: limited, padded, joined, reversed, pooled, and reduced to extremes.
+    /// Rows of such elements: limited, padded, joined, reversed, shifted, pooled, and reduced to extremes.
     pub(super) fn narrow(&mut self) -> Program {
         let dtype = self.pick(&["float16", "float16", "bfloat16", "bfloat16", "int16", "uint16", "int8", "uint8"]);
         let (n, m) = (self.extent(5), self.extent(150));
@@ -34,7 +34,11 @@ impl Generator {
                 let at = |phase| format!("X[(i * {m} + j) * {stride} + {phase}]");
                 (format!("{f}({}, {g}({}, {}))", at(0), at(1), at(stride - 1)), n * m * stride)
             }
-            6 => (format!("X[i * {m} + {} - j]", m - 1), n * m),
+            6 if !dtype.ends_with("int16") || self.chance(2) => (format!("X[i * {m} + {} - j]", m - 1), n * m),
+            6 => {
+                let f = self.pick(&["shift_left", "shift_right"]);
+                (format!("{f}(X[i * {m} + j], bitwise_and(Z[i * {m} + j], {}))", c(dtype, 17.0)), n * m)
+            }
             7 => (format!("if_then_else(j < {low}, X[i * {m} + j], Z[i * {m} + j])"), n * m),
             _ => (format!("X[i + j * {n}]"), n * m),
         };

@@ -236,10 +236,20 @@ impl Encoder<'_> {
                     (Elem::I16, Op2::Max) => VPMAXSW,
                     (Elem::U16, Op2::Min) => VPMINUW,
                     (Elem::U16, Op2::Max) => VPMAXUW,
+                    (Elem::I16 | Elem::U16 | Elem::I64, Op2::ShiftLeft | Op2::ShiftRight)
+                        if self.asm.form == Form::Vex =>
+                    {
+                        return None;
+                    }
+                    (Elem::I16 | Elem::U16, Op2::ShiftLeft) => VPSLLVW,
+                    (Elem::I16, Op2::ShiftRight) => VPSRAVW,
+                    (Elem::U16, Op2::ShiftRight) => VPSRLVW,
+                    (Elem::I64, Op2::ShiftLeft) => VPSLLVQ,
+                    (Elem::I64, Op2::ShiftRight) => VPSRAVQ,
                     (Elem::F16, Op2::Min) => VMINPH,
                     (Elem::F16, Op2::Max) => VMAXPH,
                     (Elem::I8 | Elem::U8 | Elem::I16 | Elem::U16 | Elem::F16 | Elem::BF16, _) => return None,
-                    (Elem::I64, Op2::ShiftLeft | Op2::ShiftRight | Op2::Div) => return None,
+                    (Elem::I64, Op2::Div) => return None,
                     (Elem::I64, Op2::Add) => VPADDQ,
                     (Elem::I64, Op2::Sub) => VPSUBQ,
                     (Elem::I64, Op2::Mul | Op2::Min | Op2::Max) if self.asm.form == Form::Vex => return None,

@@ -449,6 +449,29 @@ fn arithmetic() {
 }
 
 #[test]
+fn shifts_of_lanes_by_lanes() {
+    each_registers(|regs| {
+        // Lanes of other sizes exist with EVEX alone.
+        if !regs.set.is_evex() {
+            return;
+        }
+        for &width in regs.set.widths().iter().filter(|&&width| width >= Width::X) {
+            let (d, a, b) = (regs.v(D, width), regs.v(A, width), regs.v(B, width));
+            for (elem, left, right) in [
+                (Elem::I16, "vpsllvw", "vpsravw"),
+                (Elem::U16, "vpsllvw", "vpsrlvw"),
+                (Elem::I64, "vpsllvq", "vpsravq"),
+            ] {
+                for (op, name) in [(Op2::ShiftLeft, left), (Op2::ShiftRight, right)] {
+                    let shift = Inst::Binary { op, dst: D, a: A, b: B, elem, width };
+                    check(&regs, None, shift, &[format!("{name} {d}, {a}, {b}")]);
+                }
+            }
+        }
+    });
+}
+
+#[test]
 fn multiplication_and_addition() {
     each_registers(|regs| {
         for elem in [Elem::F32, Elem::F64] {

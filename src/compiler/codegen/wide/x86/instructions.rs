@@ -61,6 +61,11 @@ instructions! {
     VPMAXSD            M0F38  P66    0x3D;
     VPSLLVD            M0F38  P66    0x47;
     VPSRAVD            M0F38  P66    0x46;
+    VPSLLVQ            M0F38  P66    0x47 w 1;
+    VPSRAVQ            M0F38  P66    0x46 w 1;
+    VPSLLVW            M0F38  P66    0x12 w 1;
+    VPSRAVW            M0F38  P66    0x11 w 1;
+    VPSRLVW            M0F38  P66    0x10 w 1;
     VPACKUSDW          M0F38  P66    0x2B;
     VPACKUSWB          M0F    P66    0x67;
     VPMADDWD           M0F    P66    0xF5;
