@@ -11,14 +11,15 @@
 //! ```
 //!
 //! The wide back end packs by shuffles, where strided elements are stored one by one. Such loops interleave channels into pixels, or compute
-//! the parts of tiles of an image.
+//! the parts of tiles of an image. Elements of 8 and 16 bits that are only copied keep their width, so that a vector has as many of them as
+//! a register.
 //!
 //! Where the stores of one more iteration, except some at its end, follow the loop, they become part of the last vector: the edge of an image cuts
 //! the last tile of a row.
 
 use super::machine::Machine;
 use super::walk::replace_loops_and_next;
-use super::widen::{Widener, is_masked};
+use super::widen::{Widener, is_byte, is_masked, is_short};
 use crate::loopir::rewrite::{Substitution, for_each_expr};
 use crate::loopir::{
     Affine, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Range, Ranges, Stmt, StmtId, VarId,
@@ -49,7 +50,7 @@ struct Pass<'a> {
 impl Pass<'_> {
     fn body(&mut self, kernel: &mut Kernel, old: Body) -> Body {
         replace_loops_and_next(kernel, old, &mut |kernel, s, l, (body, next), out| {
-            if let Some(stores) = Stores::of(kernel, &l) {
+            if let Some(stores) = Stores::of(kernel, &l, self.machine) {
                 let begun = self.begun_iteration(kernel, &stores, &l, (body, next));
                 if let Some(made) = stores.interleaved(kernel, &l, begun, self.machine) {
                     out.extend(made);
@@ -117,7 +118,7 @@ struct Stores {
 }
 
 impl Stores {
-    fn of(kernel: &mut Kernel, l: &For) -> Option<Stores> {
+    fn of(kernel: &mut Kernel, l: &For, machine: &Machine) -> Option<Stores> {
         let is_free = l.iterations == Iterations::Independent && matches!(l.kind, LoopKind::Serial | LoopKind::Vector);
         if !is_free || kernel.arena.as_int(l.extent).is_none_or(|n| n < FEWEST) {
             return None;
@@ -134,7 +135,9 @@ impl Stores {
             stores.push((Affine::of(arena, index), index, value));
         }
         let (buffer, ty) = target?;
-        if !is_masked(ty.dtype) || kernel.buffer(buffer).dtype != ty.dtype {
+        let is_narrow = is_short(ty.dtype) || is_byte(ty.dtype);
+        let has_masks = is_masked(ty.dtype) || is_narrow && machine.vectors.has_narrow_masks();
+        if !has_masks || kernel.buffer(buffer).dtype != ty.dtype {
             return None;
         }
         stores.sort_by_key(|(affine, ..)| affine.constant);
@@ -154,7 +157,12 @@ impl Stores {
 
     /// The stores of all iterations as vectors, and those of one more of which the first `begun` stores are made.
     fn interleaved(&self, kernel: &mut Kernel, l: &For, begun: usize, machine: &Machine) -> Option<Vec<StmtId>> {
-        let lanes = machine.vectors.lanes(kernel.arena.dtype(self.values[0]));
+        let dtype = kernel.arena.dtype(self.values[0]);
+        let are_copied = self.values.iter().all(|&value| matches!(kernel.arena.expr(value), Expr::Load(..)));
+        let lanes = match are_copied {
+            true => (machine.vectors.bytes / dtype.bytes()) as i64,
+            false => machine.vectors.lanes(dtype),
+        };
         let n = kernel.arena.as_int(l.extent)? + i64::from(begun > 0);
         let missing = if begun > 0 { self.values.len() - begun } else { 0 };
         let mut made = Vec::new();
@@ -163,17 +171,17 @@ impl Stores {
         if whole > 1 {
             let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
             let at = kernel.arena.mul_const(e, lanes);
-            let stmts = self.vectors(kernel, l, at, lanes as u16, 0)?;
+            let stmts = self.vectors(kernel, l, at, lanes as u16, 0, machine)?;
             let (extent, body) = (kernel.arena.index(whole), kernel.stmts.body(&stmts));
             made.push(kernel.stmts.push(Stmt::For(For { var, extent, body, kind: LoopKind::Serial, ..*l })));
         } else if whole == 1 {
             let at = kernel.arena.index(0);
-            made.extend(self.vectors(kernel, l, at, lanes as u16, 0)?);
+            made.extend(self.vectors(kernel, l, at, lanes as u16, 0, machine)?);
         }
         let left = n - whole * lanes;
         if left > 0 {
             let at = kernel.arena.index(n - left);
-            made.extend(self.vectors(kernel, l, at, left as u16, missing)?);
+            made.extend(self.vectors(kernel, l, at, left as u16, missing, machine)?);
         }
         Some(made)
     }
@@ -186,12 +194,29 @@ impl Stores {
         base: ExprId,
         lanes: u16,
         missing: usize,
+        machine: &Machine,
     ) -> Option<SmallVec<[StmtId; 8]>> {
         let mut out = SmallVec::new();
-        let mut widener = Widener::new(l.var, base, lanes).with_masks(true);
+        if lanes == 1 {
+            // One iteration has no lanes to take by turns.
+            let mut at = Substitution::of(l.var, base);
+            let first = at.expr(&mut kernel.arena, self.first);
+            for (i, &value) in self.values.iter().enumerate().take(self.values.len() - missing) {
+                let value = at.expr(&mut kernel.arena, value);
+                let index = kernel.arena.add_const(first, i as i64);
+                out.push(kernel.stmts.push(Stmt::Store { buffer: self.buffer, index, value }));
+            }
+            return Some(out);
+        }
+        let mut widener = Widener::new(l.var, base, lanes).with_masks_of(&machine.vectors);
         let mut vectors: SmallVec<[ExprId; MOST]> = SmallVec::new();
         for &value in &self.values {
             let value = widener.value(&mut kernel.arena, value)?;
+            // Loaded narrow elements need no name: it would be one of values that are computed with, which may take wider lanes.
+            if matches!(kernel.arena.expr(value), Expr::Load(..)) && !is_masked(kernel.arena.dtype(value)) {
+                vectors.push(value);
+                continue;
+            }
             let (name, ty) = (kernel.buffer(self.buffer).name, kernel.arena.ty(value));
             let var = kernel.arena.new_var(name, ty);
             out.push(kernel.stmts.push(Stmt::Let { var, value }));

@@ -4,12 +4,15 @@ use super::{Generator, Program, c};
 use crate::codegen::testing::{Closeness, below};
 
 impl Generator {
-    /// Rows of such elements: limited, padded, joined, reversed, shifted, pooled, and reduced to extremes.
+    /// Rows of such elements: limited, padded, joined, reversed, shifted, interleaved, pooled, and reduced to extremes.
     pub(super) fn narrow(&mut self) -> Program {
         let dtype = self.pick(&["float16", "float16", "bfloat16", "bfloat16", "int16", "uint16", "int8", "uint8"]);
         let (n, m) = (self.extent(5), self.extent(150));
         if self.chance(3) {
             return self.extremes(dtype, n, m);
+        }
+        if self.chance(4) {
+            return self.interleaved(dtype, n, m);
         }
         let sj = self.vector();
         let (f, g) = (self.pick(&["max", "min"]), self.pick(&["max", "min"]));
@@ -49,6 +52,27 @@ impl Generator {
 ",
             n * m,
             n * m
+        );
+        Program { text, fast: Closeness::Exact, strict: Closeness::Exact, specials: true }
+    }
+
+    /// Elements of several rows by turns.
+    fn interleaved(&mut self, dtype: &str, n: usize, m: usize) -> Program {
+        let (k, step) = (self.pick(&[2, 3, 4]), self.pick(&[1, 1, 1, 2]));
+        let element = format!("X[((i * {k} + k) * {m} + j) * {step}]");
+        let value = match below(&mut self.rng, 3) {
+            0 => format!("max({element}, {})", c(dtype, 1.0)),
+            _ => element,
+        };
+        let text = format!(
+            "kernel @interleaved(X: in {dtype}[{}], Y: out {dtype}[{}]) {{
+  for i in {n} independent {{
+    for j in {m} independent {{ for k in {k} independent {{ Y[(i * {m} + j) * {k} + k] = {value} }} }}
+  }}
+}}
+",
+            n * m * k * step,
+            n * m * k
         );
         Program { text, fast: Closeness::Exact, strict: Closeness::Exact, specials: true }
     }
