@@ -87,6 +87,8 @@ struct Shape {
     is_tabular: bool,
     /// Whether there are other indices, which may be anywhere.
     gathers: bool,
+    /// Whether elements are only copied.
+    copies: bool,
     stores: Vec<(BufferId, ExprId)>,
     loads: Vec<(BufferId, ExprId)>,
 }
@@ -102,6 +104,7 @@ impl Shape {
             period: 1,
             is_tabular: false,
             gathers: false,
+            copies: true,
             stores: Vec::new(),
             loads: Vec::new(),
         };
@@ -111,6 +114,7 @@ impl Shape {
                 Stmt::Store { buffer, index, value } => {
                     shape.stores.push((buffer, index));
                     let ty = arena.ty(value);
+                    shape.copies &= matches!(arena.expr(value), Expr::Load(..));
                     shape.widest(ty);
                     shape.pays &= stride(arena, index, l.var) == Some(i64::from(ty.lanes));
                 }
@@ -189,6 +193,14 @@ impl Shape {
             self.dtype = dtype;
         }
         self.narrowest = self.narrowest.min(ty.bytes());
+    }
+
+    /// Lanes of a register. Elements of less than 32 bits keep their width where they are only copied.
+    fn register_lanes(&self, machine: &Machine) -> i64 {
+        if self.copies && machine.vectors.has_narrow_masks() {
+            return (machine.vectors.bytes / self.dtype.bytes()) as i64;
+        }
+        machine.vectors.lanes(self.dtype)
     }
 
     /// The maximum number of lanes up to `most` that can be loaded and stored: any number with masks, otherwise whole
@@ -308,18 +320,20 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine) -> Op
     };
     if shape.is_tabular && shape.pays && !shape.gathers {
         while done < n {
-            done += tabulated(kernel, l, shape, done, machine, &mut made)?;
+            let lanes = machine.vectors.lanes(shape.dtype);
+            done += tabulated(kernel, l, shape, (done, lanes), machine, &mut made)?;
         }
         return Some(made);
     }
     while done < n && shape.period > 1 && shape.pays {
         // As many whole registers and whole periods as possible.
-        let lanes = (machine.vectors.bytes / 4) as i64;
+        let lanes = shape.register_lanes(machine).max((machine.vectors.bytes / 4) as i64);
         let width = lanes / gcd_of(lanes, shape.period) * shape.period;
         let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
         let pieces = (n - done) / width;
         if pieces == 0 {
-            done += tabulated(kernel, l, shape, done, machine, &mut made)?;
+            let lanes = shape.register_lanes(machine);
+            done += tabulated(kernel, l, shape, (done, lanes), machine, &mut made)?;
             continue;
         }
         let at = kernel.arena.mul_const(e, width);
@@ -365,17 +379,17 @@ fn is_short(kernel: &Kernel, l: &For, lanes: i64) -> bool {
     kernel.arena.as_int(l.extent).is_some_and(|n| n <= MOST_TABULATED * lanes)
 }
 
-/// Emits the vector of the iterations from `done` on, whose indices are numbers; returns how many they are.
+/// Emits the vector of the iterations from `done` on, at most `lanes`, whose indices are numbers; returns how many they are.
 fn tabulated(
     kernel: &mut Kernel,
     l: &For,
     shape: &Shape,
-    done: i64,
+    (done, lanes): (i64, i64),
     machine: &Machine,
     made: &mut Vec<StmtId>,
 ) -> Option<i64> {
     let left = kernel.arena.as_int(l.extent)? - done;
-    let width = shape.width(left.min(machine.vectors.lanes(shape.dtype)), machine);
+    let width = shape.width(left.min(lanes), machine);
     let start = kernel.arena.index(done);
     let body = if width == 1 {
         Substitution::of(l.var, start).copy(kernel, l.body)
