@@ -272,6 +272,8 @@ pub(super) enum Op1 {
     Convert,
     /// float32 to int32; the result is the smallest int32 on overflow and for NaN.
     Truncate,
+    /// As [`Op1::Truncate`], to the nearest integer, halves to even.
+    RoundToInt,
     /// Lanes of int32, in half the bytes, to int64.
     Widen,
     /// int64 to float32, in half the bytes (EVEX).

@@ -10,7 +10,7 @@ use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, Mem, Memory, Op1, Op2, VReg, Width};
 use crate::codegen::facts::is_index_sum;
 use crate::ir::expr::FxBuild;
-use crate::ir::{BinOp, CmpOp, Const, DType};
+use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic};
 use crate::loopir::{Arena, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, StmtId};
 use half::{bf16, f16};
 use hashbrown::HashSet;
@@ -283,6 +283,10 @@ impl Builder<'_> {
             self.has(memory, shape)?;
         }
         let width = shape.width;
+        let (a, to_int) = match self.unrounded(a) {
+            Some(exact) if to.is_integer() => (exact, Op1::RoundToInt),
+            _ => (a, Op1::Truncate),
+        };
         let value = self.expr(a)?;
         match (from.is_float(), to.is_float()) {
             (false, false) => Some(self.wrapped(value, from, to, width)),
@@ -294,9 +298,9 @@ impl Builder<'_> {
             (true, false) => {
                 let known = bounds(&self.kernel.arena, a);
                 if to == DType::Int32 {
-                    return Some(self.truncated(&value, known, shape));
+                    return Some(self.truncated(&value, known, to_int, shape));
                 }
-                self.truncated_to(&value, known, to, shape)
+                self.truncated_to(&value, known, to, to_int, shape)
             }
         }
     }
@@ -371,13 +375,31 @@ impl Builder<'_> {
         }
     }
 
-    /// Floats truncated to `int32`: saturated on overflow, 0 for NaN.
-    fn truncated(&mut self, value: &[VReg], known: Option<Bounds>, shape: &Shape) -> Pieces {
+    /// The float whose nearest integer a value is, limited to integers or not: the conversion to integers can round it. Limits that are
+    /// integers hold for the nearest one if they hold for the float.
+    fn unrounded(&mut self, e: ExprId) -> Option<ExprId> {
+        if self.known(e).is_some() {
+            return None;
+        }
+        let arena = &mut self.kernel.arena;
+        match arena.expr(e) {
+            Expr::Call(Intrinsic::Round | Intrinsic::NearbyInt, list) => Some(arena.list(list)[0]),
+            Expr::Binary(op @ (BinOp::Min | BinOp::Max), a, limit) => {
+                let is_integer = matches!(arena.as_const(limit), Some(Const::Float(v)) if v.fract() == 0.0);
+                let a = self.unrounded(a).filter(|_| is_integer)?;
+                Some(self.kernel.arena.binary(op, a, limit))
+            }
+            _ => None,
+        }
+    }
+
+    /// Floats converted to `int32`: saturated on overflow, 0 for NaN.
+    fn truncated(&mut self, value: &[VReg], known: Option<Bounds>, to_int: Op1, shape: &Shape) -> Pieces {
         let (width, elem) = (shape.width, Elem::I32);
         let mut out = Pieces::new();
         for &a in value {
             // The result is the smallest integer for all that are too large, and for NaN.
-            let mut ints = self.unary(Op1::Truncate, &[a], Elem::F32, width)[0];
+            let mut ints = self.unary(to_int, &[a], Elem::F32, width)[0];
             if known.is_none_or(|b| b.high >= INT32_END) {
                 let limit = self.constant(u64::from((INT32_END as f32).to_bits()), Elem::F32);
                 let largest = self.constant(i32::MAX as u64, elem);
@@ -398,9 +420,16 @@ impl Builder<'_> {
         out
     }
 
-    /// Floats truncated to integers of less than 32 bits: saturated on overflow, 0 for NaN. They are limited before they are
+    /// Floats converted to integers of less than 32 bits: saturated on overflow, 0 for NaN. They are limited before they are
     /// converted, as the limits are floats.
-    fn truncated_to(&mut self, value: &[VReg], known: Option<Bounds>, to: DType, shape: &Shape) -> Option<Pieces> {
+    fn truncated_to(
+        &mut self,
+        value: &[VReg],
+        known: Option<Bounds>,
+        to: DType,
+        to_int: Op1,
+        shape: &Shape,
+    ) -> Option<Pieces> {
         let (Ok(low), Ok(high)) = (to.min_value(), to.max_value()) else { return None };
         let (width, elem) = (shape.width, Elem::F32);
         let [least, most] = [low, high].map(|v| self.constant(u64::from((v as f32).to_bits()), elem));
@@ -421,7 +450,7 @@ impl Builder<'_> {
             if known.is_none_or(|b| b.high > high as f64) {
                 a = self.binary(Op2::Min, &[a], &[most], elem, width)[0];
             }
-            out.extend(self.unary(Op1::Truncate, &[a], elem, width));
+            out.extend(self.unary(to_int, &[a], elem, width));
         }
         Some(out)
     }

@@ -153,6 +153,15 @@ impl Generator {
                 let (low, high) = (self.pick(&[-200.0, -90.0, 3.0]), self.pick(&[100.0, 255.0, 1e12]));
                 format!("cast({to}, max(min(X[i] * 512.0, {high:?}), {low:?}))")
             }
+            4 if from == "float16" => format!("cast({to}, nearbyint(X[i]))"),
+            3 if from == "float32" && self.chance(2) => {
+                let round = self.pick(&["round", "nearbyint"]);
+                let (low, high) = (self.pick(&[-200.0, -128.0, 0.0, 2.5]), self.pick(&[127.0, 255.0, 1e12]));
+                match self.chance(3) {
+                    true => format!("cast({to}, {round}(X[i] * 1e4))"),
+                    false => format!("cast({to}, max(min({round}(X[i] * 64.0), {high:?}), {low:?}))"),
+                }
+            }
             0 if from == "float32" => format!("cast({to}, X[i] * 65536.0)"),
             1 if from == "int32" => format!("cast({to}, X[i] * int32(1234567))"),
             2 => {

@@ -724,6 +724,9 @@ impl Encoder<'_> {
             Op1::Truncate => {
                 self.asm.vector(VCVTTPS2DQ, length(width), dst, None, Rm::Reg(a), None);
             }
+            Op1::RoundToInt => {
+                self.asm.vector(VCVTPS2DQ, length(width), dst, None, Rm::Reg(a), None);
+            }
             Op1::Widen => self.asm.vector(VPMOVSXDQ, length(width), dst, None, Rm::Reg(a), None),
             Op1::LongToFloat => self.asm.vector(VCVTQQ2PS, length(width), dst, None, Rm::Reg(a), None),
             Op1::IntToDouble => self.asm.vector(VCVTDQ2PD, length(width), dst, None, Rm::Reg(a), None),

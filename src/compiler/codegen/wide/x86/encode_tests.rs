@@ -540,6 +540,7 @@ fn operations_on_one_value() {
             if elem == Elem::F32 {
                 check(&regs, None, unary(Op1::Convert), &[format!("vcvtdq2ps {d}, {a}")]);
                 check(&regs, None, unary(Op1::Truncate), &[format!("vcvttps2dq {d}, {a}")]);
+                check(&regs, None, unary(Op1::RoundToInt), &[format!("vcvtps2dq {d}, {a}")]);
                 // Half the bytes.
                 let half = |v| if width == Width::Z { regs.v(v, Width::Y) } else { x(v) };
                 check(&regs, None, unary(Op1::ToF16), &[format!("vcvtps2ph {}, {a}, 0", half(D))]);

@@ -144,6 +144,8 @@ instructions! {
     VMOVDQU16_STORE    M0F    F2     0x7F w 1;
     VCVTDQ2PS          M0F    None   0x5B;
     VCVTTPS2DQ         M0F    F3     0x5B;
+    /// Rounds as the control register says, which is to the nearest integer in all that is generated.
+    VCVTPS2DQ          M0F    P66    0x5B;
     VCVTDQ2PD          M0F    F3     0xE6;
     VCVTTPD2DQ         M0F    P66    0xE6 w 1;
     VCVTPS2PD          M0F    None   0x5A;
