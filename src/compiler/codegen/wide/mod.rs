@@ -479,13 +479,14 @@ impl Planner<'_> {
         fills_table
             || run.iter().any(|&s| match self.kernel.stmts.get(s) {
                 Stmt::For(_) => self.costs.of(s).total * narrower > CALL,
-                // Cranelift would split a transposed square, windows and gathers into lanes.
+                // Cranelift would split a transposed square, windows, gathers and other shuffles into lanes.
                 Stmt::Store { value, .. } => {
                     let arena = &self.kernel.arena;
                     transpose::row_of(arena, value).is_some()
                         || transpose::copied_row(arena, value).is_some()
                         || window::has_windows(arena, value)
                         || gather::has_gathers(arena, value)
+                        || shuffle::lanes_of(arena, value).is_some()
                 }
                 Stmt::Set { value, .. } | Stmt::Let { value, .. } => window::has_windows(&self.kernel.arena, value),
                 Stmt::If { .. } | Stmt::Check { .. } | Stmt::While { .. } => false,
