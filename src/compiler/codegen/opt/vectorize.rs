@@ -28,7 +28,7 @@ use super::constant_lanes::is_tabular;
 use super::functions::pressure;
 use super::machine::Machine;
 use super::walk::replace_loops;
-use super::widen::{Widener, is_masked};
+use super::widen::{Widener, is_byte, is_masked, is_short as is_short_element};
 use crate::codegen::facts::{loads, neutral};
 use crate::codegen::wide::is_scatterable;
 use crate::ir::{BinOp, CmpOp, DType, Intrinsic, Symbol};
@@ -469,7 +469,10 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     let mut fits = !loads(arena, index, buffer);
     let mut is_busy = false;
     // Whether the remainder can be read with a mask.
-    let mut has_short = machine.vectors.has_regions() && is_masked(dtype);
+    let has_narrow = machine.vectors.has_narrow_masks();
+    // Minima and maxima of 16-bit elements take lanes of 16 bits, whose remainder overlaps.
+    let is_sum = matches!(sum_op, BinOp::Add | BinOp::Mul);
+    let mut has_short = machine.vectors.has_regions() && (is_masked(dtype) || has_narrow && is_sum && is_half(dtype));
     // Wider elements take several registers for each of the sums.
     let mut is_wide = false;
     for_each_expr(arena, term, &mut |e| match arena.expr(e) {
@@ -479,7 +482,14 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
             is_wide |= kernel.buffer(b).dtype.bytes() > dtype.bytes();
             match stride(arena, i, l.var) {
                 Some(0) => {}
-                Some(n) if n == i64::from(arena.lanes(e)) => has_short &= kernel.buffer(b).dtype == dtype,
+                Some(n) if n == i64::from(arena.lanes(e)) => {
+                    let of = kernel.buffer(b).dtype;
+                    let is_widened = has_narrow
+                        && arena.lanes(e) == 1
+                        && dtype.bytes() == 4
+                        && (is_short_element(of) || is_byte(of));
+                    has_short &= of == dtype || is_widened;
+                }
                 _ => fits = false,
             }
         }
@@ -590,6 +600,11 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
         }
     }
     true
+}
+
+/// Whether elements are floats of 16 bits, which region code computes with in lanes of `float32`.
+fn is_half(dtype: DType) -> bool {
+    matches!(dtype, DType::Float16 | DType::BFloat16)
 }
 
 /// Whether a condition consists of conditions in memory.

@@ -748,7 +748,9 @@ impl Builder<'_> {
             },
             Expr::Broadcast(a) => Some(SmallVec::from_elem(self.in_all_lanes(a, shape)?, n)),
             Expr::Binary(op, a, b) => {
-                if let Some((vectors, others)) = reduce::several(&self.kernel.arena, op, e) {
+                if self.features.lanes == Lanes::Wide
+                    && let Some((vectors, others)) = reduce::several(&self.kernel.arena, op, e)
+                {
                     return self.reduce_with(op, &vectors, &others);
                 }
                 if elem.bytes() == 2 {

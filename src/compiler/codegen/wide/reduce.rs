@@ -39,7 +39,9 @@ pub(super) fn several(arena: &Arena, op: BinOp, e: ExprId) -> Option<(Operands, 
         }
     }
     let dtype = arena.dtype(e);
-    (vectors.len() > 1 && matches!(dtype, DType::Float32 | DType::Float64)).then_some((vectors, others))
+    // Floats of 16 bits have lanes of `float32`.
+    let is_float = matches!(dtype, DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64);
+    (vectors.len() > 1 && is_float).then_some((vectors, others))
 }
 
 /// The operation, and for each lane the vectors whose lanes it combines, if a vector of `float32` is packed from reductions by one

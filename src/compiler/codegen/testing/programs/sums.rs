@@ -159,9 +159,16 @@ impl Generator {
 
     pub(super) fn reduction(&mut self) -> Program {
         let dtype = self.pick(&["float32", "float32", "float64", "int32", "float16", "bfloat16", "int16", "int8"]);
+        // Narrow elements may be summed in wider ones.
+        let input = match dtype {
+            "float32" => self.pick(&[dtype, dtype, "float16", "bfloat16", "uint8"]),
+            "int32" => self.pick(&[dtype, "int16", "uint16", "int8", "uint8"]),
+            _ => dtype,
+        };
         let (n, m) = (self.extent(6), self.extent(100));
         let columns = self.chance(3);
         let x = if columns { format!("X[k * {n} + i]") } else { format!("X[i * {m} + k]") };
+        let x = if input == dtype { x } else { format!("cast({dtype}, {x})") };
         let x = match below(&mut self.rng, 4) {
             0 => format!("{x} * {x}"),
             1 => format!("max({x}, {})", c(dtype, 0.25)),
@@ -186,7 +193,7 @@ impl Generator {
         } else {
             format!("for i in {n} independent {{ Y[i] = {first} for k in {m} {kind} {{ Y[i] = {update} }} }}")
         };
-        let text = format!("kernel @reduction(X: in {dtype}[{}], Y: inout {dtype}[{n}]) {{\n  {body}\n}}\n", n * m);
+        let text = format!("kernel @reduction(X: in {input}[{}], Y: inout {dtype}[{n}]) {{\n  {body}\n}}\n", n * m);
         let program = self.sums(text, dtype, m);
         // Strict half-precision squares are rounded before they are compared.
         if is_exact && !is_half(dtype) { Program { fast: Closeness::Exact, ..program } } else { program }
