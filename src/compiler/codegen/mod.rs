@@ -21,6 +21,9 @@
 //! those that differ are written out (`opt/specialize`). The
 //! counts that averages are divided by are the same for all channels: their reciprocals are computed once (`opt/tabulate`).
 //!
+//! *Scans.* Running sums and the like take a step of many rows at once: rows that lie side by side are the lanes of vectors, contiguous
+//! ones are transposed tile by tile, and a long one is cut into parts (`opt/scan`).
+//!
 //! *Matrices of constants.* The transforms of Winograd's convolution apply small matrices from two sides. They are applied one
 //! after the other, with their elements as numbers, so that zeros vanish (`opt/transform`).
 //!

@@ -38,6 +38,7 @@ mod reciprocal;
 mod reroll;
 mod row_order;
 mod rows_in_registers;
+mod scan;
 mod several_rows;
 mod share_out;
 mod shared_divisors;
@@ -106,6 +107,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "specialize", run: Simplified(specialize::specialize) },
     Pass { name: "in_place", run: Simplified(|k, _| in_place::in_place(k)) },
     Pass { name: "delinearize", run: Simplified(|k, _| delinearize::delinearize(k)) },
+    Pass { name: "scan", run: Simplified(scan::scan) },
     Pass { name: "transform", run: Simplified(transform::transform) },
     Pass { name: "partition", run: Simplified(|k, m| partition::partition(k, m, Cuts::Order)) },
     Pass { name: "hoist_checks", run: Plain(|k, _| hoist_checks::hoist_checks(k)) },

@@ -12,6 +12,7 @@ mod narrow;
 mod padded;
 mod picked;
 mod rows;
+mod scans;
 mod scattered;
 mod siblings;
 mod sliding;
@@ -71,11 +72,13 @@ pub enum Kind {
     Narrow,
     /// Rows that are divided by statistics of their columns.
     Columns,
+    /// Sums, products, minima and maxima of all elements up to each.
+    Scan,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 24] = [
+    pub const ALL: [Kind; 25] = [
         Kind::Contraction,
         Kind::Elementwise,
         Kind::Condition,
@@ -100,6 +103,7 @@ impl Kind {
         Kind::Lookup,
         Kind::Narrow,
         Kind::Columns,
+        Kind::Scan,
     ];
 }
 
@@ -143,6 +147,7 @@ pub fn program(kind: Kind, seed: u64) -> Program {
         Kind::Lookup => g.lookups(),
         Kind::Narrow => g.narrow(),
         Kind::Columns => g.columns(),
+        Kind::Scan => g.scans(),
     }
 }
 
