@@ -295,7 +295,8 @@ impl Substitution {
         }
     }
 
-    fn fresh(&mut self, arena: &mut Arena, var: VarId) -> VarId {
+    /// A new variable of the same type, which replaces `var` from now on.
+    pub(crate) fn fresh(&mut self, arena: &mut Arena, var: VarId) -> VarId {
         let ty = arena.var(var).ty;
         self.fresh_of(arena, var, ty)
     }

@@ -12,7 +12,7 @@
 //! for j in 512: Y[j] = X[I[j]]
 //! ```
 //!
-//! Both loops can be vectorised. Conditions must read only elements that exist whether or not other conditions hold, and that the loop
+//! Both loops can be vectorised. The checks of a nest whose inner loop is short are made before the nest. Conditions must read only elements that exist whether or not other conditions hold, and that the loop
 //! does not write. If a check fails, stores that the loop would have made before it are missing, which nobody may rely on.
 
 use super::machine::Machine;
@@ -45,16 +45,22 @@ fn body(kernel: &mut Kernel, old: Body, placement: Placement) -> Body {
 
 /// Minimum number of iterations for which it pays to look at the elements twice.
 const SHORTEST: i64 = 4;
+/// Number of iterations from which on a loop's checks are made before this loop, so that their elements are still in the
+/// first cache, and not before the loops around it.
+const LONG: i64 = 256;
 
-/// Emits the checks and the loop without them; `false` if the loop has none, or they depend on it.
-fn collected(kernel: &mut Kernel, l: &For, placement: Placement, out: &mut Vec<StmtId>) -> bool {
-    let is_long = kernel.arena.as_int(l.extent).is_some_and(|n| n >= SHORTEST);
-    if !is_long || l.kind == LoopKind::Parallel || l.iterations != Iterations::Independent {
+/// Emits the checks of a loop, or of a perfect nest, and the loops without them; `false` if there are none, or they depend
+/// on it.
+fn collected(kernel: &mut Kernel, outer: &For, placement: Placement, out: &mut Vec<StmtId>) -> bool {
+    let Some(loops) = nest(kernel, *outer) else { return false };
+    let extents = || loops.iter().filter_map(|l| kernel.arena.as_int(l.extent));
+    let innermost = extents().next_back().unwrap_or(0);
+    if extents().product::<i64>() < SHORTEST || loops.len() > 1 && innermost >= LONG {
         return false;
     }
     let mut checks = SmallVec::<[(ExprId, Failure); 2]>::new();
     let (mut rest, mut written) = (Vec::new(), SmallVec::<[BufferId; 2]>::new());
-    for &s in kernel.stmts.list(l.body) {
+    for &s in kernel.stmts.list(loops[loops.len() - 1].body) {
         match kernel.stmts.get(s) {
             // Several elements of a place are often read under the same condition.
             Stmt::Check { condition, failure } if checks.contains(&(condition, failure)) => {}
@@ -66,7 +72,8 @@ fn collected(kernel: &mut Kernel, l: &For, placement: Placement, out: &mut Vec<S
             _ => return false,
         }
     }
-    if checks.is_empty() || rest.is_empty() || checks.iter().any(|&(c, _)| !is_free(kernel, c, l.var, &written)) {
+    let is_free = |c| loops.iter().all(|l| is_free(kernel, c, l.var, &written));
+    if checks.is_empty() || rest.is_empty() || !checks.iter().all(|&(c, _)| is_free(c)) {
         return false;
     }
     for (condition, failure) in checks {
@@ -74,22 +81,52 @@ fn collected(kernel: &mut Kernel, l: &For, placement: Placement, out: &mut Vec<S
         let (zero, one, first) =
             (kernel.arena.int(0, DType::Int32), kernel.arena.int(1, DType::Int32), kernel.arena.index(0));
         out.push(kernel.store(buffer, first, zero));
-        let (var, at) = kernel.arena.new_index(kernel.arena.var(l.var).name);
-        let condition = Substitution::of(l.var, at).expr(&mut kernel.arena, condition);
+        let mut renamed = Substitution::default();
+        let vars: SmallVec<[VarId; 4]> = loops.iter().map(|l| renamed.fresh(&mut kernel.arena, l.var)).collect();
+        let condition = renamed.expr(&mut kernel.arena, condition);
         let one_of = kernel.arena.select(condition, zero, one);
         let old = kernel.load(buffer, first);
         let value = kernel.arena.binary(BinOp::Max, old, one_of);
         let store = kernel.store(buffer, first, value);
-        let body = kernel.stmts.body(&[store]);
         let (kind, iterations) = (LoopKind::Serial, Iterations::Reduction);
-        out.push(kernel.stmts.push(Stmt::For(For { var, body, kind, iterations, ..*l })));
+        let checked = loops.iter().zip(vars).map(|(l, var)| For { var, kind, iterations, ..*l });
+        out.extend(nested(kernel, checked.rev(), vec![store]));
         let all = kernel.load(buffer, first);
         let condition = kernel.arena.compare(CmpOp::Eq, all, zero);
         out.push(kernel.stmts.push(Stmt::Check { condition, failure }));
     }
-    let body = kernel.stmts.body(&rest);
-    out.push(kernel.stmts.push(Stmt::For(For { body, ..*l })));
+    out.extend(nested(kernel, loops.iter().rev().copied(), rest));
     true
+}
+
+/// A loop and those that are the only statements of each other, from the outside in; `None` if their iterations must keep
+/// their order, or their number is not known.
+fn nest(kernel: &Kernel, outer: For) -> Option<SmallVec<[For; 4]>> {
+    let mut loops: SmallVec<[For; 4]> = SmallVec::new();
+    let mut next = Some(outer);
+    while let Some(l) = next {
+        let is_free = l.kind != LoopKind::Parallel && l.iterations == Iterations::Independent;
+        if !is_free || kernel.arena.as_int(l.extent).is_none_or(|n| n < 1) {
+            return None;
+        }
+        loops.push(l);
+        next = match *kernel.stmts.list(l.body) {
+            [only] => match kernel.stmts.get(only) {
+                Stmt::For(inner) => Some(inner),
+                _ => None,
+            },
+            _ => None,
+        };
+    }
+    Some(loops)
+}
+
+/// Loops around each other, given from the inside out, around statements.
+fn nested(kernel: &mut Kernel, loops: impl Iterator<Item = For>, inner: Vec<StmtId>) -> Vec<StmtId> {
+    loops.fold(inner, |inner, l| {
+        let body = kernel.stmts.body(&inner);
+        vec![kernel.stmts.push(Stmt::For(For { body, ..l }))]
+    })
 }
 
 /// Whether a condition can be evaluated for all iterations before the loop, for several of them at once.
