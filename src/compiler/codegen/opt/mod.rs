@@ -32,6 +32,7 @@ mod nest;
 mod not_nan;
 mod overlap;
 mod partition;
+mod planes_in_lanes;
 mod preconvert;
 mod promote;
 mod reciprocal;
@@ -108,6 +109,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "in_place", run: Simplified(|k, _| in_place::in_place(k)) },
     Pass { name: "delinearize", run: Simplified(|k, _| delinearize::delinearize(k)) },
     Pass { name: "scan", run: Simplified(scan::scan) },
+    Pass { name: "planes_in_lanes", run: Simplified(planes_in_lanes::planes_in_lanes) },
     Pass { name: "transform", run: Simplified(transform::transform) },
     Pass { name: "partition", run: Simplified(|k, m| partition::partition(k, m, Cuts::Order)) },
     Pass { name: "hoist_checks", run: Plain(|k, _| hoist_checks::hoist_checks(k)) },

@@ -34,13 +34,12 @@
 
 use super::machine::Machine;
 use super::vectorize::largest_power;
-use super::walk::replace_loops;
+use super::walk::{around, as_first, counted, replace_loops};
 use crate::codegen::facts::{fails, loads};
 use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::{Substitution, for_each_operand, mentions_var};
 use crate::loopir::{
-    Affine, Arena, Body, BufferId, Expr, ExprId, For, Hints, Iterations, Kernel, LoopKind, Placement, Stmt, StmtId, Ty,
-    VarId,
+    Affine, Arena, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Placement, Stmt, StmtId, Ty, VarId,
 };
 
 /// Elements of a row in a tile: those of a cache line of 32-bit elements.
@@ -548,31 +547,5 @@ fn last_type(dtype: DType) -> DType {
     match dtype {
         DType::Float16 | DType::BFloat16 => DType::Float32,
         _ => dtype,
-    }
-}
-
-// ---- loops -------------------------------------------------------------------------------------------------
-
-/// A loop over independent iterations, without a body yet, and its variable.
-fn counted(kernel: &mut Kernel, name: &str, n: i64) -> (VarId, For, ExprId) {
-    let (var, e) = kernel.arena.new_index(name);
-    let extent = kernel.arena.index(n);
-    let (kind, iterations) = (LoopKind::Serial, Iterations::Independent);
-    (var, For { var, extent, kind, iterations, hints: Hints::default(), body: Body::EMPTY }, e)
-}
-
-/// A loop around statements.
-fn around(kernel: &mut Kernel, l: For, stmts: &[StmtId]) -> StmtId {
-    let body = kernel.stmts.body(stmts);
-    kernel.stmts.push(Stmt::For(For { body, ..l }))
-}
-
-/// A loop that runs as the loop that it replaces: in parallel, if that did.
-fn as_first(kernel: &mut Kernel, s: StmtId, replaced: &For) -> StmtId {
-    match kernel.stmts.get(s) {
-        Stmt::For(l) if replaced.kind == LoopKind::Parallel => {
-            kernel.stmts.push(Stmt::For(For { kind: LoopKind::Parallel, ..l }))
-        }
-        _ => s,
     }
 }

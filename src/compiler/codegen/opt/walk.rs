@@ -1,6 +1,6 @@
-//! Traversals that passes share.
+//! Traversals, and ways to make loops, that passes share.
 
-use crate::loopir::{Body, For, Kernel, Stmt, StmtId};
+use crate::loopir::{Body, ExprId, For, Hints, Iterations, Kernel, LoopKind, Stmt, StmtId, VarId};
 
 /// Emits the replacement of a loop, which is given with its statement.
 pub(super) type OnLoop<'a> = dyn FnMut(&mut Kernel, StmtId, For, &mut Vec<StmtId>) + 'a;
@@ -54,4 +54,28 @@ pub(super) fn map_body(kernel: &mut Kernel, body: Body, f: &mut dyn FnMut(&mut K
     let old: Vec<StmtId> = kernel.stmts.list(body).to_vec();
     let new: Vec<StmtId> = old.iter().map(|&s| map_stmt(kernel, s, f)).collect();
     if new == old { body } else { kernel.stmts.body(&new) }
+}
+
+/// A loop over independent iterations, without a body yet, and its variable.
+pub(super) fn counted(kernel: &mut Kernel, name: &str, n: i64) -> (VarId, For, ExprId) {
+    let (var, e) = kernel.arena.new_index(name);
+    let extent = kernel.arena.index(n);
+    let (kind, iterations) = (LoopKind::Serial, Iterations::Independent);
+    (var, For { var, extent, kind, iterations, hints: Hints::default(), body: Body::EMPTY }, e)
+}
+
+/// A loop around statements.
+pub(super) fn around(kernel: &mut Kernel, l: For, stmts: &[StmtId]) -> StmtId {
+    let body = kernel.stmts.body(stmts);
+    kernel.stmts.push(Stmt::For(For { body, ..l }))
+}
+
+/// A loop that runs as the loop that it replaces: in parallel, if that did.
+pub(super) fn as_first(kernel: &mut Kernel, s: StmtId, replaced: &For) -> StmtId {
+    match kernel.stmts.get(s) {
+        Stmt::For(l) if replaced.kind == LoopKind::Parallel => {
+            kernel.stmts.push(Stmt::For(For { kind: LoopKind::Parallel, ..l }))
+        }
+        _ => s,
+    }
 }

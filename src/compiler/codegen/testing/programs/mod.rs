@@ -11,6 +11,7 @@ mod lookups;
 mod narrow;
 mod padded;
 mod picked;
+mod planes;
 mod rows;
 mod scans;
 mod scattered;
@@ -74,11 +75,13 @@ pub enum Kind {
     Columns,
     /// Sums, products, minima and maxima of all elements up to each.
     Scan,
+    /// Windows of small planes, each with a size of its own.
+    Planes,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 25] = [
+    pub const ALL: [Kind; 26] = [
         Kind::Contraction,
         Kind::Elementwise,
         Kind::Condition,
@@ -104,6 +107,7 @@ impl Kind {
         Kind::Narrow,
         Kind::Columns,
         Kind::Scan,
+        Kind::Planes,
     ];
 }
 
@@ -148,6 +152,7 @@ pub fn program(kind: Kind, seed: u64) -> Program {
         Kind::Narrow => g.narrow(),
         Kind::Columns => g.columns(),
         Kind::Scan => g.scans(),
+        Kind::Planes => g.planes(),
     }
 }
 
