@@ -304,8 +304,8 @@ def timed(args, name, directory, row):
     return None
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(description, families):
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("tvmr", type=lambda p: str(pathlib.Path(p).resolve()))
     parser.add_argument("filter", nargs="*")
     parser.add_argument("--trials", type=int, default=64)
@@ -315,7 +315,7 @@ def main():
     parser.add_argument("--write", type=pathlib.Path)
     parser.add_argument("--json", type=pathlib.Path)
     args = parser.parse_intermixed_args()
-    for fill in (convolutions, products, pools, norms, reductions, elementwise, movements, images):
+    for fill in families:
         fill()
     names = [n for n in SET if not args.filter or any(f in n for f in args.filter)]
     if not names:
@@ -362,4 +362,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, (convolutions, products, pools, norms, reductions, elementwise, movements, images)))
