@@ -16,31 +16,20 @@
 //! does not write. If a check fails, stores that the loop would have made before it are missing, which nobody may rely on.
 
 use super::machine::Machine;
-use super::walk::replace_loops;
+use super::walk::{around, replace_nests};
 use crate::codegen::facts::fails;
 use crate::ir::{BinOp, CmpOp, DType};
 use crate::loopir::rewrite::{Substitution, for_each_expr, mentions_var};
 use crate::loopir::{
-    Affine, Body, BufferId, Expr, ExprId, Failure, For, Iterations, Kernel, LoopKind, Placement, Stmt, StmtId, VarId,
+    Affine, BufferId, Expr, ExprId, Failure, For, Iterations, Kernel, LoopKind, Placement, Stmt, StmtId, VarId,
 };
 use smallvec::SmallVec;
 
 /// Collects the checks of all innermost loops.
 pub(super) fn collect_checks(kernel: &mut Kernel, machine: &Machine) {
     if machine.vectors.has_regions() {
-        kernel.body = body(kernel, kernel.body, Placement::Shared);
+        kernel.body = replace_nests(kernel, kernel.body, Placement::Shared, &mut collected);
     }
-}
-
-fn body(kernel: &mut Kernel, old: Body, placement: Placement) -> Body {
-    replace_loops(kernel, old, &mut |kernel, s, l, out| {
-        let inside = if l.kind == LoopKind::Parallel { Placement::PerWorker } else { placement };
-        if collected(kernel, &l, placement, out) {
-            return;
-        }
-        let inner = body(kernel, l.body, inside);
-        out.push(if inner == l.body { s } else { kernel.stmts.push(Stmt::For(For { body: inner, ..l })) });
-    })
 }
 
 /// Minimum number of iterations for which it pays to look at the elements twice.
@@ -123,10 +112,7 @@ fn nest(kernel: &Kernel, outer: For) -> Option<SmallVec<[For; 4]>> {
 
 /// Loops around each other, given from the inside out, around statements.
 fn nested(kernel: &mut Kernel, loops: impl Iterator<Item = For>, inner: Vec<StmtId>) -> Vec<StmtId> {
-    loops.fold(inner, |inner, l| {
-        let body = kernel.stmts.body(&inner);
-        vec![kernel.stmts.push(Stmt::For(For { body, ..l }))]
-    })
+    loops.fold(inner, |inner, l| vec![around(kernel, l, &inner)])
 }
 
 /// Whether a condition can be evaluated for all iterations before the loop, for several of them at once.

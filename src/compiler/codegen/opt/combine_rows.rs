@@ -18,6 +18,7 @@
 //! memory, and have values: only parameters that are read are combined.
 
 use super::machine::Machine;
+use super::walk::placement_inside;
 use crate::codegen::facts::{fails, loads};
 use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::{ExprMap, for_each_expr, map_expr, mentions_var};
@@ -68,7 +69,7 @@ impl Pass {
                 {
                     return out.extend(stmts);
                 }
-                let inside = if l.kind == LoopKind::Parallel { Placement::PerWorker } else { placement };
+                let inside = placement_inside(&l, placement);
                 Stmt::For(For { body: self.body(kernel, l.body, inside), ..l })
             }
             Stmt::If { condition, then, otherwise } => {

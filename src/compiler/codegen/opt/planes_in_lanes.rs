@@ -24,7 +24,7 @@
 //! no transposes, and products are left to schedules (rule `channel_lanes`).
 
 use super::machine::Machine;
-use super::walk::{around, as_first, counted, replace_loops};
+use super::walk::{around, as_first, counted, placement_inside, replace_nests};
 use crate::codegen::facts::{fails, loads};
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, CmpOp, DType};
@@ -50,19 +50,12 @@ pub(super) fn planes_in_lanes(kernel: &mut Kernel, machine: &Machine) -> bool {
         return false;
     }
     let before = kernel.body;
-    kernel.body = body(kernel, before, machine, Placement::Shared);
+    kernel.body = replace_nests(kernel, before, Placement::Shared, &mut |kernel, l, placement, out| {
+        let planes = Planes::of(kernel, l, machine);
+        out.extend(planes.iter().flat_map(|p| p.rewritten(kernel, placement)));
+        planes.is_some()
+    });
     kernel.body != before
-}
-
-fn body(kernel: &mut Kernel, old: Body, machine: &Machine, placement: Placement) -> Body {
-    replace_loops(kernel, old, &mut |kernel, s, l, out| {
-        let inside = if l.kind == LoopKind::Parallel { Placement::PerWorker } else { placement };
-        if let Some(planes) = Planes::of(kernel, &l, machine) {
-            return out.extend(planes.rewritten(kernel, placement));
-        }
-        let inner = body(kernel, l.body, machine, inside);
-        out.push(if inner == l.body { s } else { kernel.stmts.push(Stmt::For(For { body: inner, ..l })) });
-    })
 }
 
 /// What the iterations of a loop access of a buffer: each a plane of its own.
@@ -133,7 +126,7 @@ impl Planes {
     /// `placement` is that of the loop.
     fn rewritten(&self, kernel: &mut Kernel, placement: Placement) -> Vec<StmtId> {
         let (l, lanes, n_blocks) = (&self.l, self.lanes, self.trips / self.lanes);
-        let inside = if l.kind == LoopKind::Parallel { Placement::PerWorker } else { placement };
+        let inside = placement_inside(l, placement);
         let (_, blocks, b) = counted(kernel, "b", n_blocks);
         let mut tiles = Tiles::default();
         let mut made = Vec::new();

@@ -34,7 +34,7 @@
 
 use super::machine::Machine;
 use super::vectorize::largest_power;
-use super::walk::{around, as_first, counted, replace_loops};
+use super::walk::{around, as_first, counted, placement_inside, replace_loops};
 use crate::codegen::facts::{fails, loads};
 use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::{Substitution, for_each_operand, mentions_var};
@@ -62,11 +62,10 @@ pub(super) fn scan(kernel: &mut Kernel, machine: &Machine) -> bool {
 fn body(kernel: &mut Kernel, old: Body, machine: &Machine, placement: Placement) -> Body {
     let new = alone_in(kernel, old, machine, placement);
     replace_loops(kernel, new, &mut |kernel, s, l, out| {
-        let inside = if l.kind == LoopKind::Parallel { Placement::PerWorker } else { placement };
         if let Some(new) = neighbours(kernel, &l).or_else(|| rows(kernel, &l, machine, placement)) {
             return out.extend(new);
         }
-        let inner = body(kernel, l.body, machine, inside);
+        let inner = body(kernel, l.body, machine, placement_inside(&l, placement));
         out.push(if inner == l.body { s } else { kernel.stmts.push(Stmt::For(For { body: inner, ..l })) });
     })
 }
@@ -272,7 +271,7 @@ fn rows(kernel: &mut Kernel, l: &For, machine: &Machine, placement: Placement) -
         let last_type = last_type(scan.dtype(kernel));
         Tile { buffer, so_far: kernel.add_scratch("so_far", last_type, lanes, placement), lanes }
     };
-    let tile = new_tile(kernel, if l.kind == LoopKind::Parallel { Placement::PerWorker } else { placement });
+    let tile = new_tile(kernel, placement_inside(l, placement));
     let mut made = Vec::new();
     let (_, blocks, b) = counted(kernel, "v", n / lanes);
     let base = kernel.arena.mul_const(b, lanes);

@@ -15,12 +15,12 @@
 use super::machine::Machine;
 use super::reciprocal::is_quotient_of_integers;
 use super::tabulate::Table;
-use super::walk::{map_body, replace_loops};
+use super::walk::{map_body, placement_inside, replace_loops};
 use crate::codegen::facts::{fails, note_stores};
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::{ExprMap, for_each_expr, map_operands, mentions_var};
-use crate::loopir::{Arena, Body, BufferId, Expr, ExprId, For, Kernel, LoopKind, Placement, Stmt, StmtId, Ty, VarId};
+use crate::loopir::{Arena, Body, BufferId, Expr, ExprId, For, Kernel, Placement, Stmt, StmtId, Ty, VarId};
 use hashbrown::HashSet;
 
 /// Minimum number of uses of each reciprocal: computing, storing and loading it should take no longer than the divisions.
@@ -48,7 +48,7 @@ fn in_body(kernel: &mut Kernel, old: Body, placement: Placement) -> Body {
         let mut tables = Tables::before(kernel, s, (l.var, extent), placement);
         let body = tables.body(kernel, l.body);
         out.extend(tables.made);
-        let inside = if l.kind == LoopKind::Parallel { Placement::PerWorker } else { placement };
+        let inside = placement_inside(&l, placement);
         let body = in_body(kernel, body, inside);
         out.push(if body == l.body { s } else { kernel.stmts.push(Stmt::For(For { body, ..l })) });
     })

@@ -21,6 +21,7 @@
 
 use super::machine::Machine;
 use super::nest::{Level, Nest, Role};
+use super::walk::placement_inside;
 use crate::codegen::facts::reads_state;
 use crate::ir::{BinOp, Const, DType};
 use crate::loopir::rewrite::{Substitution, mentions_var};
@@ -125,7 +126,7 @@ fn body(kernel: &mut Kernel, tables: &Tables, old: Body, placement: Placement) -
                     continue;
                 }
                 None => {
-                    let inside = if l.kind == LoopKind::Parallel { Placement::PerWorker } else { placement };
+                    let inside = placement_inside(&l, placement);
                     let inner = body(kernel, tables, l.body, inside);
                     if inner == l.body { s } else { kernel.stmts.push(Stmt::For(For { body: inner, ..l })) }
                 }

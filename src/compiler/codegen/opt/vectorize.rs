@@ -472,7 +472,7 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
     let has_narrow = machine.vectors.has_narrow_masks();
     // Minima and maxima of 16-bit elements take lanes of 16 bits, whose remainder overlaps.
     let is_sum = matches!(sum_op, BinOp::Add | BinOp::Mul);
-    let mut has_short = machine.vectors.has_regions() && (is_masked(dtype) || has_narrow && is_sum && is_half(dtype));
+    let mut has_short = machine.vectors.has_regions() && (is_masked(dtype) || has_narrow && is_sum && dtype.is_half());
     // Wider elements take several registers for each of the sums.
     let mut is_wide = false;
     for_each_expr(arena, term, &mut |e| match arena.expr(e) {
@@ -600,11 +600,6 @@ fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<Stm
         }
     }
     true
-}
-
-/// Whether elements are floats of 16 bits, which region code computes with in lanes of `float32`.
-fn is_half(dtype: DType) -> bool {
-    matches!(dtype, DType::Float16 | DType::BFloat16)
 }
 
 /// Whether a condition consists of conditions in memory.

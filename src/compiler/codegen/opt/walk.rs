@@ -1,6 +1,6 @@
 //! Traversals, and ways to make loops, that passes share.
 
-use crate::loopir::{Body, ExprId, For, Hints, Iterations, Kernel, LoopKind, Stmt, StmtId, VarId};
+use crate::loopir::{Body, ExprId, For, Hints, Iterations, Kernel, LoopKind, Placement, Stmt, StmtId, VarId};
 
 /// Emits the replacement of a loop, which is given with its statement.
 pub(super) type OnLoop<'a> = dyn FnMut(&mut Kernel, StmtId, For, &mut Vec<StmtId>) + 'a;
@@ -40,6 +40,26 @@ pub(super) fn replace_loops_and_next(kernel: &mut Kernel, old: Body, on_loop: &m
         }
     }
     if kernel.stmts.list(old) == out { old } else { kernel.stmts.body(&out) }
+}
+
+/// Emits the replacement of a loop or nest with a placement, if it has one: returns whether it does.
+pub(super) type OnNest<'a> = dyn FnMut(&mut Kernel, &For, Placement, &mut Vec<StmtId>) -> bool + 'a;
+
+/// Replaces loops by what `on_nest` emits, from the outside in: those inside a loop that is not replaced as well. `placement` is that of
+/// scratch buffers around the body.
+pub(super) fn replace_nests(kernel: &mut Kernel, old: Body, placement: Placement, on_nest: &mut OnNest<'_>) -> Body {
+    replace_loops(kernel, old, &mut |kernel, s, l, out| {
+        if on_nest(kernel, &l, placement, out) {
+            return;
+        }
+        let inner = replace_nests(kernel, l.body, placement_inside(&l, placement), on_nest);
+        out.push(if inner == l.body { s } else { kernel.stmts.push(Stmt::For(For { body: inner, ..l })) });
+    })
+}
+
+/// The placement of scratch buffers inside a loop, given that around it.
+pub(super) fn placement_inside(l: &For, around: Placement) -> Placement {
+    if l.kind == LoopKind::Parallel { Placement::PerWorker } else { around }
 }
 
 /// A statement replaced by what `f` makes of it; unchanged, it keeps its id.
