@@ -13,7 +13,7 @@ use crate::loopir::{Body, BufferId, Expr, For, Kernel, LoopKind, Placement, Stmt
 /// Offsets of scratch buffers: shared ones in one block, per-worker ones in a block of each worker.
 ///
 /// ```text
-/// | shared | worker 0 | worker 1 | …      each block and buffer aligned to 64 bytes
+/// | shared | worker 0 | worker 1 | …      each block and buffer aligned to 64 bytes; behind each block, 64 bytes are free
 /// ```
 #[derive(Clone, Debug, Default)]
 pub(super) struct ScratchLayout {
@@ -25,6 +25,10 @@ pub(super) struct ScratchLayout {
 }
 
 const ALIGN: usize = 64;
+
+/// Number of bytes that can be read behind the end of each buffer: with any values, but without a fault, and without
+/// memory that another worker writes. The last vector of a row is loaded whole.
+pub(super) const READABLE_BEYOND: usize = 64;
 
 /// Additional distance between large buffers, so that their starts do not compete for the same cache sets.
 const STAGGER: usize = 3 * ALIGN;
@@ -63,7 +67,7 @@ impl ScratchLayout {
             }
             self.offsets[id.index()] = offset;
             placed.push((offset, offset + bytes, time));
-            end = end.max(offset + bytes);
+            end = end.max(offset + bytes + READABLE_BEYOND);
         }
         end
     }
@@ -176,7 +180,7 @@ mod tests {
         let [a, b, c] = ids[..] else { panic!("three buffers") };
         assert_eq!(layout.offset(a), layout.offset(c));
         assert_ne!(layout.offset(a), layout.offset(b));
-        assert_eq!(layout.shared_bytes, 512);
+        assert_eq!(layout.shared_bytes, 512 + READABLE_BEYOND);
     }
 
     #[test]
@@ -214,7 +218,7 @@ mod tests {
 ",
         );
         assert_eq!(layout.offset(ids[0]), layout.offset(ids[1]));
-        assert_eq!((layout.shared_bytes, layout.private_bytes), (0, 64));
+        assert_eq!((layout.shared_bytes, layout.private_bytes), (0, 64 + READABLE_BEYOND));
     }
 
     /// A region reads a value that was bound before the loop around it, so the buffer must not be overwritten there.

@@ -151,6 +151,12 @@ impl Schedule {
         self.run_one("CacheRead", vec![block.into(), index.into(), scope.into(), Arg::List(Vec::new())])
     }
 
+    /// `storage_align(block, buffer_index, axis, factor, offset)`.
+    pub fn storage_align(&mut self, block: Rv, index: i64, axis: i64, [factor, offset]: [i64; 2]) -> Done {
+        let args = vec![block.into(), index.into(), axis.into(), factor.into(), offset.into()];
+        self.run("StorageAlign", args).map(drop)
+    }
+
     /// `reindex(block, ("read", read_buffer_index))`.
     pub fn reindex_read(&mut self, block: Rv, index: i64) -> One {
         self.run_one("ReIndex", vec![block.into(), Arg::List(vec!["read".into(), index.into()])])

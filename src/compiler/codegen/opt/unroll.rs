@@ -16,7 +16,7 @@ use crate::loopir::{Arena, Body, Expr, ExprId, For, Iterations, Kernel, LoopKind
 
 /// Maximum number of operations after unrolling a loop annotated `Unroll`: the rows of a register tile for each place of a
 /// window.
-const MAX_WRITTEN_OUT: i64 = 1400;
+const MAX_WRITTEN_OUT: i64 = 2400;
 
 /// Maximum extent of a loop annotated `Unroll` that is written out to see its size: where each iteration chooses another
 /// of several values, the code is smaller than the body suggests.

@@ -12,7 +12,7 @@ use crate::codegen::facts::{Reads, ReadsOf, note_stores};
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic};
 use crate::loopir::rewrite::mentions_var;
-use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, StmtId, Ty, VarId};
+use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, StmtId, Storage, Ty, VarId};
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
@@ -217,8 +217,8 @@ impl Builder<'_> {
         self.features.masks.then_some(shape)
     }
 
-    /// Loads the `i`-th piece of a value.
-    pub(super) fn load_piece(&mut self, at: Mem, i: usize, shape: &Shape) -> Option<VReg> {
+    /// Loads the `i`-th piece of a value. The lanes behind the last element may have any values.
+    pub(super) fn load_piece(&mut self, buffer: BufferId, at: Mem, i: usize, shape: &Shape) -> Option<VReg> {
         let Shape { elem, width, n, last } = *shape;
         let (dst, mem) = (self.fresh(), self.piece(at, i)?);
         if self.guard.is_some() {
@@ -231,12 +231,26 @@ impl Builder<'_> {
         }
         match last.filter(|_| i + 1 == n) {
             None => self.push(Inst::Load { dst, mem, elem, width }),
-            Some(lanes) => {
-                let mask = self.first_lanes(lanes, elem);
-                self.push(Inst::LoadMasked { dst, mask, mem, elem, width });
-            }
+            Some(lanes) => match self.unmasked_width(buffer, lanes, elem) {
+                Some(width) => self.push(Inst::Load { dst, mem, elem, width }),
+                None => {
+                    let mask = self.first_lanes(lanes, elem);
+                    self.push(Inst::LoadMasked { dst, mask, mem, elem, width });
+                }
+            },
         }
         Some(dst)
+    }
+
+    /// The width of a load of the first lanes of a register that needs no mask: of exactly these elements, or of scratch
+    /// memory, which can be read [beyond a buffer's end](crate::codegen::scratch::READABLE_BEYOND).
+    fn unmasked_width(&self, buffer: BufferId, lanes: u8, elem: Elem) -> Option<Width> {
+        if let Some(exact) = exact_width(lanes, elem) {
+            return Some(exact);
+        }
+        let is_scratch = matches!(self.kernel.buffer(buffer).storage, Storage::Scratch(_));
+        let bytes = (usize::from(lanes) * elem.bytes()).next_power_of_two().max(16);
+        Width::of_bytes(bytes).filter(|_| is_scratch && elem.bytes() >= 4)
     }
 
     pub(super) fn fresh(&mut self) -> VReg {
@@ -343,10 +357,13 @@ impl Builder<'_> {
                     let Shape { elem, width, n, last } = shape;
                     match last.filter(|_| i + 1 == n) {
                         None => self.push(Inst::Store { src, mem, elem, width }),
-                        Some(lanes) => {
-                            let mask = self.first_lanes(lanes, elem);
-                            self.push(Inst::StoreMasked { src, mask, mem, elem, width });
-                        }
+                        Some(lanes) => match exact_width(lanes, elem) {
+                            Some(width) => self.push(Inst::Store { src, mem, elem, width }),
+                            None => {
+                                let mask = self.first_lanes(lanes, elem);
+                                self.push(Inst::StoreMasked { src, mask, mem, elem, width });
+                            }
+                        },
                     }
                 }
                 self.forget_buffer(buffer);
@@ -513,12 +530,20 @@ impl Builder<'_> {
             let a = self.expr(a)?;
             let at = self.address(buffer, index)?;
             for (i, (&acc, &a)) in accs.iter().zip(&a).enumerate() {
-                if shape.last.is_some() && i + 1 == shape.n {
-                    let b = self.load_piece(at, i, shape)?;
-                    self.push(Inst::Fma { acc, a, b, elem, width });
-                } else {
-                    let b = self.piece(at, i)?;
-                    self.push(Inst::FmaMem { acc, a, b, elem, width });
+                let width = match shape.last.filter(|_| i + 1 == shape.n) {
+                    None => Some(width),
+                    // As above.
+                    Some(lanes) => self.unmasked_width(buffer, lanes, elem).filter(|&w| w != Width::Half),
+                };
+                match width {
+                    Some(width) => {
+                        let b = self.piece(at, i)?;
+                        self.push(Inst::FmaMem { acc, a, b, elem, width });
+                    }
+                    None => {
+                        let (b, width) = (self.load_piece(buffer, at, i, shape)?, shape.width);
+                        self.push(Inst::Fma { acc, a, b, elem, width });
+                    }
                 }
             }
             return Some(());
@@ -945,7 +970,7 @@ impl Builder<'_> {
             self.push(Inst::LoadNarrow { dst, mask: None, mem: at, memory: Memory::U8, width: Width::Scalar });
             return self.guard.is_none().then(|| Pieces::from_elem(dst, 1));
         }
-        (0..shape.n).map(|i| self.load_piece(at, i, shape)).collect()
+        (0..shape.n).map(|i| self.load_piece(buffer, at, i, shape)).collect()
     }
 
     pub(super) fn bits_of(&mut self, e: ExprId, elem: Elem) -> Option<VReg> {
@@ -989,5 +1014,13 @@ impl Builder<'_> {
             out.push(dst);
         }
         out
+    }
+}
+
+/// The width that holds exactly so many lanes, if there is one.
+fn exact_width(lanes: u8, elem: Elem) -> Option<Width> {
+    match (lanes, elem.bytes()) {
+        (1, 4..) => Some(Width::Scalar),
+        (lanes, bytes) => Width::of_bytes(usize::from(lanes) * bytes).filter(|&w| w != Width::Half || bytes >= 4),
     }
 }

@@ -600,6 +600,14 @@ pub(super) enum Inst {
         b: VReg,
         width: Width,
     },
+    /// As [`Permute2`](Self::Permute2), with zero in the lanes that the mask leaves out.
+    Permute2Some {
+        acc: VReg,
+        mask: VReg,
+        indices: VReg,
+        b: VReg,
+        width: Width,
+    },
     /// The 32-bit lanes of `b` where the mask is set, those of `a` in the other lanes; at most 256 bits.
     Blend {
         dst: VReg,
@@ -665,6 +673,7 @@ impl Inst {
             Inst::Permute2 { acc, indices, b, .. }
             | Inst::Permute2Bytes { acc, indices, b, .. }
             | Inst::Permute2Words { acc, indices, b, .. } => SmallVec::from_slice(&[acc, indices, b]),
+            Inst::Permute2Some { acc, mask, indices, b, .. } => SmallVec::from_slice(&[acc, mask, indices, b]),
             Inst::Gather { acc, mask, indices, .. } => SmallVec::from_slice(&[acc, mask, indices]),
             Inst::MulAdd { a, b, c, .. } => SmallVec::from_slice(&[a, b, c]),
             Inst::Select { mask, then, otherwise, .. } => SmallVec::from_slice(&[mask, then, otherwise]),
@@ -715,6 +724,7 @@ impl Inst {
             | Inst::InsertChunk { dst, .. }
             | Inst::Move { dst, .. } => Some(dst),
             Inst::Permute2 { acc, .. }
+            | Inst::Permute2Some { acc, .. }
             | Inst::Permute2Bytes { acc, .. }
             | Inst::Permute2Words { acc, .. }
             | Inst::Gather { acc, .. }
@@ -797,7 +807,9 @@ impl Inst {
                 replace(a);
                 replace(b);
             }
-            Inst::MulAdd { a, b, c, .. } | Inst::Select { mask: a, then: b, otherwise: c, .. } => {
+            Inst::MulAdd { a, b, c, .. }
+            | Inst::Permute2Some { mask: a, indices: b, b: c, .. }
+            | Inst::Select { mask: a, then: b, otherwise: c, .. } => {
                 replace(a);
                 replace(b);
                 replace(c);

@@ -13,6 +13,7 @@
 
 use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, VReg, Width};
+use super::strided::stride_of;
 use crate::ir::DType;
 use crate::loopir::rewrite::{Seen, for_each_expr};
 use crate::loopir::{Affine, Arena, BufferId, Expr, ExprId, StmtId, Ty};
@@ -94,19 +95,34 @@ impl Gather {
         Some(Gather { buffer, dtype: arena.dtype(e), base: base.to_expr(arena), offsets })
     }
 
+    /// The distance of neighbouring lanes, if it is the same everywhere; one otherwise.
+    fn stride(&self) -> i64 {
+        let mut pairs = self.offsets.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
+        pairs.next().filter(|&stride| stride > 0 && pairs.all(|other| other == stride)).unwrap_or(1)
+    }
+
     pub(super) fn span(&self) -> Span {
         let first = self.offsets.iter().copied().min().unwrap_or(0);
         let last = self.offsets.iter().copied().max().unwrap_or(0);
         Span { buffer: self.buffer, base: self.base, first, last }
     }
+
+    /// The span of the lanes that exist, if there are any.
+    pub(super) fn existing(&self, exists: &[bool]) -> Option<Span> {
+        let some = self.offsets.iter().zip(exists).filter(|(_, exists)| **exists).map(|(&offset, _)| offset);
+        Some(Span { buffer: self.buffer, base: self.base, first: some.clone().min()?, last: some.max()? })
+    }
 }
 
+/// Notes the packs of an expression, and the windows of packs.
 fn note_packs(arena: &Arena, e: ExprId, seen: &mut Seen, packs: &mut Vec<ExprId>) {
     if !seen.insert(e) {
         return;
     }
     match arena.expr(e) {
         Expr::Pack(_) => packs.push(e),
+        // An element that is read under a condition may not exist.
+        Expr::IfThenElse(_, then, _) if arena.lanes(e) > 1 && stride_of(arena, then).is_some() => packs.push(e),
         Expr::IfThenElse(..) => {}
         _ => arena.for_each_child(e, |c| note_packs(arena, c, seen, packs)),
     }
@@ -137,13 +153,12 @@ impl Builder<'_> {
         let mut packs: Vec<ExprId> = Vec::new();
         for &s in stmts {
             crate::loopir::rewrite::for_each_operand(self.kernel.stmts.get(s), |e| {
-                // An element that is read under a condition may not exist.
                 note_packs(&self.kernel.arena, e, &mut Seen::default(), &mut packs);
             });
         }
         let mut spans: Vec<Span> = Vec::new();
         for e in packs {
-            let Some(mut new) = Gather::of(&mut self.kernel.arena, e).map(|g| g.span()) else { continue };
+            let Some(mut new) = self.span_of(e) else { continue };
             spans.retain(|old| {
                 let touches = old.buffer == new.buffer
                     && old.base == new.base
@@ -160,16 +175,57 @@ impl Builder<'_> {
         spans
     }
 
+    /// The elements that a pack, or a window of one whose lanes are known, certainly reads.
+    fn span_of(&mut self, e: ExprId) -> Option<Span> {
+        let Expr::IfThenElse(c, then, _) = self.kernel.arena.expr(e) else {
+            return Gather::of(&mut self.kernel.arena, e).map(|g| g.span());
+        };
+        let gather = Gather::of(&mut self.kernel.arena, then)?;
+        gather.existing(&self.known_window(c, gather.offsets.len())?)
+    }
+
     /// Assembles a vector of strided elements.
     pub(super) fn gather(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
         let gather = Gather::of(&mut self.kernel.arena, e)?;
-        let own = gather.span();
+        let span = self.containing(gather.span());
+        let per_piece = self.vector_bytes / shape.elem.bytes();
+        let piece = |lanes: &[i64]| {
+            let starts = self.starts_for(&gather, &span, lanes.iter().copied(), shape.elem);
+            self.permuted(&gather, lanes, &starts, shape)
+        };
+        gather.offsets.chunks(per_piece).map(piece).collect()
+    }
+
+    /// A span that contains a vector's own one and is read by other statements too; its own one if there is none.
+    pub(super) fn containing(&self, own: Span) -> Span {
         let holds =
             |s: &&Span| s.buffer == own.buffer && s.base == own.base && s.first <= own.first && own.last <= s.last;
-        let span = self.shared_spans().iter().find(holds).copied().unwrap_or(own);
-        let starts = starts(&span, &gather, (self.vector_bytes / shape.elem.bytes()) as i64, self.features.masks);
-        let per_piece = self.vector_bytes / shape.elem.bytes();
-        gather.offsets.chunks(per_piece).map(|lanes| self.permuted(&gather, lanes, &starts, shape)).collect()
+        self.shared_spans().iter().find(holds).copied().unwrap_or(own)
+    }
+
+    /// The registers of a span from which these lanes are taken: those that all vectors share, unless fewer suffice that
+    /// start at the lanes. A permutation more takes longer than a load more.
+    pub(super) fn starts_for(
+        &self,
+        gather: &Gather,
+        span: &Span,
+        lanes: impl Iterator<Item = i64> + Clone,
+        elem: Elem,
+    ) -> Starts {
+        let per_register = (self.vector_bytes / elem.bytes()) as i64;
+        let shared = starts(span, gather, per_register, self.features.masks);
+        let (Some(first), Some(last)) = (lanes.clone().min(), lanes.clone().max()) else { return shared };
+        let mut registers: SmallVec<[i64; 4]> = lanes.filter_map(|lane| shared.of(lane)).collect();
+        registers.sort_unstable();
+        registers.dedup();
+        // Vectors of neighbouring columns share these in turn.
+        let first = first - (first - span.first) % gather.stride();
+        let needed = (last - first) / per_register + 1;
+        if needed < registers.len() as i64 {
+            let end = span.last.min(first + needed * per_register - 1);
+            return Starts { first, last: end - per_register + 1, lanes: per_register };
+        }
+        shared
     }
 
     /// Assembles one register of the result.
@@ -178,19 +234,31 @@ impl Builder<'_> {
         let mut chunks: SmallVec<[Chunk; 4]> = SmallVec::new();
         let mut sources: SmallVec<[(usize, u8); 16]> = SmallVec::new();
         for &offset in lanes {
-            let start = starts.of(offset)?;
-            let known = chunks.iter().position(|c| c.start == start);
-            let chunk = match known {
-                Some(chunk) => chunk,
-                None => {
-                    let register = self.chunk(gather, start, starts.lanes)?;
-                    chunks.push(Chunk { start, register });
-                    chunks.len() - 1
-                }
-            };
-            sources.push((chunk, u8::try_from(offset - start).ok()?));
+            sources.push(self.source(gather, offset, starts, &mut chunks)?);
         }
         self.selected(&chunks, &sources, shape)
+    }
+
+    /// The number of the register with an element, which is loaded if it is not among those so far, and the element's
+    /// position there.
+    pub(super) fn source(
+        &mut self,
+        gather: &Gather,
+        offset: i64,
+        starts: &Starts,
+        chunks: &mut SmallVec<[Chunk; 4]>,
+    ) -> Option<(usize, u8)> {
+        let start = starts.of(offset)?;
+        let known = chunks.iter().position(|c| c.start == start);
+        let chunk = match known {
+            Some(chunk) => chunk,
+            None => {
+                let register = self.chunk(gather, start, starts.lanes)?;
+                chunks.push(Chunk { start, register });
+                chunks.len() - 1
+            }
+        };
+        Some((chunk, u8::try_from(offset - start).ok()?))
     }
 
     /// A register whose lanes are those of other registers, given by the number of each and its lane.

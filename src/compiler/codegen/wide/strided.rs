@@ -6,13 +6,15 @@
 //!
 //! As in a [gather], contiguous elements are loaded and permuted; as in a [window](super::window), those
 //! outside are not accessed. An element between two lanes is loaded only if both exist, since it need not exist otherwise.
+//!
+//! If the same lanes exist in all iterations, whole registers between the first and the last of them are loaded, and those of
+//! several vectors together: a masked load that crosses a cache line takes several cycles.
 
 use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, VReg, Width};
 use super::gather::{self, Chunk, Gather, Starts};
-use super::guard::negative_where;
-use super::window::{Window, bits};
-use crate::ir::{BinOp, CmpOp};
+use super::window::{Window, bits, negative_from};
+use crate::ir::BinOp;
 use crate::loopir::{Affine, Arena, Expr, ExprId};
 use smallvec::SmallVec;
 
@@ -51,6 +53,9 @@ impl Builder<'_> {
             return None;
         }
         let gather = Gather::of(&mut self.kernel.arena, t)?;
+        if let Some(exists) = self.known_window(c, gather.offsets.len()) {
+            return self.existing_lanes(&gather, &exists, o, shape);
+        }
         let per_piece = self.vector_bytes / shape.elem.bytes();
         let starts = gather::starts(&gather.span(), &gather, per_piece as i64, self.features.masks);
         let origin = *gather.offsets.first()?;
@@ -88,6 +93,55 @@ impl Builder<'_> {
             let chosen = self.fresh();
             self.push(Inst::Select { dst: chosen, mask, then: out[i], otherwise: otherwise[i], elem, width });
             out[i] = chosen;
+        }
+        Some(out)
+    }
+
+    /// Assembles the lanes that exist in all iterations.
+    fn existing_lanes(&mut self, gather: &Gather, exists: &[bool], o: ExprId, shape: &Shape) -> Option<Pieces> {
+        let Shape { elem, width, .. } = *shape;
+        let per_piece = self.vector_bytes / elem.bytes();
+        let is_zero = self.constant_bits(o, elem) == Some(0);
+        let otherwise = if is_zero { Pieces::new() } else { self.expr(o)? };
+        let span = gather.existing(exists).map(|span| self.containing(span));
+        let mut out = Pieces::new();
+        for (i, (offsets, exists)) in gather.offsets.chunks(per_piece).zip(exists.chunks(per_piece)).enumerate() {
+            let mut chunks: SmallVec<[Chunk; 4]> = SmallVec::new();
+            let mut sources: SmallVec<[(usize, u8); 16]> = SmallVec::new();
+            let all = offsets.iter().zip(exists);
+            let existing = all.clone().filter(|(_, exists)| **exists).map(|(&offset, _)| offset);
+            let starts = span.map(|span| self.starts_for(gather, &span, existing, elem));
+            for (&offset, &exists) in all {
+                sources.push(match &starts {
+                    Some(starts) if exists => self.source(gather, offset, starts, &mut chunks)?,
+                    _ => (0, 0),
+                });
+            }
+            if chunks.is_empty() {
+                out.push(if is_zero { self.constant(0, elem) } else { otherwise[i] });
+                continue;
+            }
+            let selected = self.selected(&chunks, &sources, shape)?;
+            if exists.iter().all(|&exists| exists) {
+                out.push(selected);
+                continue;
+            }
+            let lanes = (0..).zip(exists).fold(0, |lanes, (lane, &exists)| lanes | u64::from(exists) << lane);
+            let mask = self.lane_mask(lanes, elem);
+            if let Some(last) = self.code.insts.last_mut()
+                && let Inst::Permute2 { acc, indices, b, width } = *last
+                && is_zero
+                && acc == selected
+            {
+                // The mask is set before.
+                *last = Inst::Permute2Some { acc, mask, indices, b, width };
+                out.push(selected);
+                continue;
+            }
+            let otherwise = if is_zero { self.constant(0, elem) } else { otherwise[i] };
+            let dst = self.fresh();
+            self.push(Inst::Select { dst, mask, then: selected, otherwise, elem, width });
+            out.push(dst);
         }
         Some(out)
     }
@@ -134,10 +188,7 @@ impl Builder<'_> {
             }
             Expr::Broadcast(all) => Some(Window::Mask(self.mask_of(all)?)),
             Expr::Compare(op, a, b) => {
-                let arena = &self.kernel.arena;
-                let ((a, x), (b, y)) = (arena.first_and_step(a)?, arena.first_and_step(b)?);
-                let first = negative_where(arena, op, a, b)?;
-                let step = if matches!(op, CmpOp::Lt | CmpOp::Le) { x - y } else { y - x };
+                let (first, step) = negative_from(&self.kernel.arena, op, a, b)?;
                 if step == 0 {
                     return Some(Window::Mask(self.is_negative(&first)?));
                 }

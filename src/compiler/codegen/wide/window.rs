@@ -63,6 +63,13 @@ fn is_window(arena: &Arena, c: ExprId, stride: i64) -> bool {
     }
 }
 
+/// An expression that is negative where an order comparison holds in the first lane, and its step per lane.
+pub(super) fn negative_from(arena: &Arena, op: CmpOp, a: ExprId, b: ExprId) -> Option<(Affine, i64)> {
+    let ((a, x), (b, y)) = (arena.first_and_step(a)?, arena.first_and_step(b)?);
+    let step = if matches!(op, CmpOp::Lt | CmpOp::Le) { x - y } else { y - x };
+    Some((negative_where(arena, op, a, b)?, step))
+}
+
 /// Limit of the window counters, to which sums of outer loops are clamped.
 const FAR: i64 = 1 << 30;
 
@@ -97,7 +104,7 @@ impl Builder<'_> {
                 Window::Known(known) if known & lanes == lanes => {
                     out.push(match memory {
                         Some(memory) => self.load_narrow_piece(at, i, memory, shape)?,
-                        None => self.load_piece(at, i, shape)?,
+                        None => self.load_piece(buffer, at, i, shape)?,
                     });
                     continue;
                 }
@@ -161,11 +168,7 @@ impl Builder<'_> {
     }
 
     fn compared_with_lanes(&mut self, c: ExprId, op: CmpOp, a: ExprId, b: ExprId, shape: &Shape) -> Option<Windows> {
-        let arena = &self.kernel.arena;
-        let ((a, x), (b, y)) = (arena.first_and_step(a)?, arena.first_and_step(b)?);
-        // An expression that is negative where the comparison holds in the first lane, and its step per lane.
-        let first = negative_where(arena, op, a, b)?;
-        let step = if matches!(op, CmpOp::Lt | CmpOp::Le) { x - y } else { y - x };
+        let (first, step) = negative_from(&self.kernel.arena, op, a, b)?;
         let per_register = i64::from(lanes_of(shape.width, shape.elem)?);
         let range = self.range_of(&first);
         // A mask depends on the size of the lane type.
@@ -191,6 +194,24 @@ impl Builder<'_> {
             self.remember(c, masks);
         }
         Some(windows)
+    }
+
+    /// For each lane, whether a window contains it, if that is the same in all iterations.
+    pub(super) fn known_window(&self, c: ExprId, lanes: usize) -> Option<SmallVec<[bool; 32]>> {
+        match self.kernel.arena.expr(c) {
+            Expr::Binary(BinOp::And, a, b) => {
+                let (a, b) = (self.known_window(a, lanes)?, self.known_window(b, lanes)?);
+                Some(a.into_iter().zip(b).map(|(a, b)| a && b).collect())
+            }
+            Expr::Compare(op, a, b) => {
+                let (first, step) = negative_from(&self.kernel.arena, op, a, b)?;
+                let (lo, hi) = self.range_of(&first)?;
+                let holds =
+                    |first: i64| (0..lanes as i64).map(move |lane| first.saturating_add(step.saturating_mul(lane)) < 0);
+                holds(lo).eq(holds(hi)).then(|| holds(lo).collect())
+            }
+            _ => None,
+        }
     }
 
     /// The range of a sum that only loops of the region change.

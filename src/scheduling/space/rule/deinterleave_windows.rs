@@ -3,8 +3,10 @@
 //! *When*: windows of a reduction that move by two to four elements from column to column, and read each element at least three
 //! times on average, such as those of convolutions with a stride and channels first. *What*: one sketch is unchanged, and in one the copy with the padding, or a copy
 //! made for it (`cache_read`), has first the columns that are multiples of the stride, then those with remainder one, and so
-//! on (`transform_layout`, `transform_block_layout`); loops along the window are unrolled. *Why*: what neighbouring results read is
-//! then contiguous. Columns are brought together once for each row that is copied, instead of at each of its uses.
+//! on (`transform_layout`, `transform_block_layout`); rows that fill most of a vector's lanes start at whole vectors
+//! (`storage_align`); loops along the window are unrolled. *Why*: what neighbouring results read is
+//! then contiguous. Columns are brought together once for each row that is copied, instead of at each of its uses, and
+//! fewer stores and loads cross a cache line.
 //!
 //! ```python
 //! @T.prim_func
@@ -55,19 +57,25 @@ use super::super::analysis::{is_spatial, is_trivial_binding, live_block};
 use super::super::contraction::{Contraction, Input};
 use super::super::draft::{Deinterleaved, Draft};
 use super::Rule;
-use crate::ir::{BinOp, BlockId, Func, IterKind};
+use crate::ir::{BinOp, BlockId, DType, Func, IterKind};
+use crate::machine::Core;
 use crate::machine::register_tile::MOST_APART;
 use crate::schedule::Schedule;
 use crate::schedule::analysis::dependence::Scope;
 use crate::schedule::arg::{Lambda, LambdaExpr, Rv};
 use crate::schedule::error::ScheduleError;
 
-pub(crate) struct DeinterleaveWindows;
+pub(crate) struct DeinterleaveWindows {
+    /// The machine at whose vectors rows start.
+    pub machine: Core,
+}
 
 /// Minimum number of times that each element is read on average.
 const READS: i64 = 3;
 /// Maximum length of a window along the columns, whose steps are unrolled.
 const LONGEST: i64 = 7;
+/// Maximum ratio of a row in memory to its columns.
+const MOST_PADDED: (i64, i64) = (4, 3);
 
 impl Rule for DeinterleaveWindows {
     fn name(&self) -> &'static str {
@@ -81,7 +89,7 @@ impl Rule for DeinterleaveWindows {
         };
         let mut new = draft.clone();
         // What a primitive refuses is not offered.
-        let done = windows.deinterleave(&mut new, block).is_ok();
+        let done = windows.deinterleave(&mut new, block, self.machine.lanes(DType::Float32)).is_ok();
         Ok([draft].into_iter().chain(done.then_some(new)).collect())
     }
 }
@@ -95,6 +103,8 @@ struct Windows {
     stride: i64,
     /// Whether each remainder has the same number of columns.
     is_even: bool,
+    /// Columns of each remainder.
+    columns: i64,
     /// The axes of the block that are the steps of a window along the columns.
     steps: Vec<usize>,
 }
@@ -117,12 +127,14 @@ impl Windows {
                 n_dims: access.n_dims(),
                 stride,
                 is_even: access.shape[last] % stride == 0,
+                columns: (access.shape[last] + stride - 1) / stride,
                 steps,
             })
         })
     }
 
-    fn deinterleave(&self, draft: &mut Draft, block: Rv) -> Result<(), ScheduleError> {
+    /// Lays the operand out; vectors have so many lanes.
+    fn deinterleave(&self, draft: &mut Draft, block: Rv, lanes: i64) -> Result<(), ScheduleError> {
         let sch = &mut draft.sch;
         let loops = sch.get_loops(block)?;
         self.steps.iter().try_for_each(|&a| sch.unroll(loops[a]))?;
@@ -146,6 +158,9 @@ impl Windows {
             let func = sch.func(func);
             let dtype = func.arena.buffer(func.block(id).writes[0].buffer).dtype;
             sch.lay_out_padded(copy, self.n_dims, results, dtype)?;
+        }
+        if (self.columns + lanes - 1) / lanes * lanes * MOST_PADDED.1 <= self.columns * MOST_PADDED.0 {
+            sch.storage_align(copy, 0, last as i64, [lanes, 0])?;
         }
         draft.deinterleaved.push(Deinterleaved { block, read: self.read, copy, is_new: existing.is_none() });
         Ok(())

@@ -56,7 +56,7 @@ pub(crate) fn auto(machine: Core, variant: usize) -> Vec<Box<dyn Rule>> {
         Box::new(merge_axes::MergeAxes),
         Box::new(split_groups::SplitGroups),
         Box::new(unfold_windows::UnfoldWindows),
-        Box::new(deinterleave_windows::DeinterleaveWindows),
+        Box::new(deinterleave_windows::DeinterleaveWindows { machine }),
         Box::new(channel_lanes::ChannelLanes { machine }),
         Box::new(column_strips::ColumnStrips { machine, variant }),
         Box::new(register_tiles::RegisterTiles { machine, variant }),

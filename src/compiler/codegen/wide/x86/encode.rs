@@ -389,6 +389,11 @@ impl Encoder<'_> {
                 let (opcode, rm) = (VPERMT2D, Rm::Reg(self.reg(b)));
                 self.asm.vector(opcode, length(width), self.reg(acc), Some(self.reg(indices)), rm, None);
             }
+            Inst::Permute2Some { acc, mask, indices, b, width } => {
+                let mask = Mask { register: self.reg(mask), zeroing: true };
+                let (acc, indices, rm) = (self.reg(acc), self.reg(indices), Rm::Reg(self.reg(b)));
+                self.asm.masked(VPERMT2D, length(width), acc, Some(indices), rm, None, mask);
+            }
             Inst::Blend { dst, a, b, mask, width } => {
                 let (opcode, rm) = (VPBLENDD, Rm::Reg(self.reg(b)));
                 self.asm.vector(opcode, length(width), self.reg(dst), Some(self.reg(a)), rm, Some(mask));

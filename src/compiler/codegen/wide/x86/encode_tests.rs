@@ -997,6 +997,14 @@ fn permutations() {
         let place = number(regs.set.bytes() as i32);
         check(&regs, None, Inst::Table { dst: D, table: 0 }, &[format!("vmovups {d}, [{place}]")]);
     });
+    each_masked(A, |regs| {
+        if regs.set.is_evex() {
+            let width = regs.set.whole();
+            let [d, b, c] = [D, B, C].map(|v| regs.v(v, width));
+            let permute = Inst::Permute2Some { acc: D, mask: A, indices: B, b: C, width };
+            check(&regs, None, permute, &[format!("vpermt2d {d}{{{}}}{{z}}, {b}, {c}", regs.k(A))]);
+        }
+    });
 }
 
 #[test]
