@@ -189,11 +189,8 @@ impl Builder<'_> {
         let gather = Gather::of(&mut self.kernel.arena, e)?;
         let span = self.containing(gather.span());
         let per_piece = self.vector_bytes / shape.elem.bytes();
-        let piece = |lanes: &[i64]| {
-            let starts = self.starts_for(&gather, &span, lanes.iter().copied(), shape.elem);
-            self.permuted(&gather, lanes, &starts, shape)
-        };
-        gather.offsets.chunks(per_piece).map(piece).collect()
+        let starts = starts(&span, &gather, per_piece as i64, self.features.masks);
+        gather.offsets.chunks(per_piece).map(|lanes| self.permuted(&gather, lanes, &starts, shape)).collect()
     }
 
     /// A span that contains a vector's own one and is read by other statements too; its own one if there is none.
@@ -203,8 +200,9 @@ impl Builder<'_> {
         self.shared_spans().iter().find(holds).copied().unwrap_or(own)
     }
 
-    /// The registers of a span from which these lanes are taken: those that all vectors share, unless fewer suffice that
-    /// start at the lanes. A permutation more takes longer than a load more.
+    /// The registers of a span from which these lanes of a window are taken: those that all vectors share, unless fewer
+    /// suffice that start at the lanes. Many windows of a row, each a little further, would keep registers and take a
+    /// permutation more each.
     pub(super) fn starts_for(
         &self,
         gather: &Gather,
