@@ -11,9 +11,12 @@
 //! C[i] = c
 //! ```
 //!
+//! So are sums that begin with an element of another buffer, such as a bias.
+//!
 //! The pass handles the statements of one body at a time. It also removes stores to scratch that nothing reads.
 
 use crate::codegen::facts::{may_stop, reads_state};
+use crate::ir::BinOp;
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{ExprMap, for_each_expr, for_each_operand, map_expr, reads_memory};
 use crate::loopir::{Affine, Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, StmtId, Storage, Ty};
@@ -74,14 +77,16 @@ struct Known {
 impl Known {
     fn store(&mut self, arena: &Arena, buffer: BufferId, index: ExprId, value: ExprId) {
         self.values.retain(|&(b, i, ty), _| b != buffer || are_apart(arena, (i, ty), (index, arena.ty(value))));
-        // Only invariant values: constants, let-bound names, and registers until they change. The index must be
-        // invariant as well: one that reads memory may later select another element.
-        let is_constant = match arena.expr(value) {
-            Expr::Int(_) | Expr::Float(_) | Expr::Var(_) | Expr::Local(_) => true,
-            Expr::Broadcast(a) => matches!(arena.expr(a), Expr::Int(_) | Expr::Float(_) | Expr::Var(_)),
-            _ => false,
+        self.forget_reads(arena, buffer);
+        // Only invariant values: constants, let-bound names, registers until they change, and what takes an element or two
+        // of other buffers until these change. The index must be invariant as well: one that reads memory may later select
+        // another element.
+        let is_known = match arena.expr(value) {
+            Expr::Local(_) => true,
+            Expr::Broadcast(a) => is_cheap(arena, a, buffer, DEEPEST),
+            _ => is_cheap(arena, value, buffer, DEEPEST),
         };
-        if is_constant && !reads_state(arena, index) && self.values.len() < MAX_ROWS {
+        if is_known && !reads_state(arena, index) && self.values.len() < MAX_ROWS {
             self.values.insert((buffer, index, arena.ty(value)), value);
         }
     }
@@ -111,6 +116,14 @@ impl Known {
         Some(arena.broadcast(scalar, ty.lanes))
     }
 
+    fn forget_reads(&mut self, arena: &Arena, buffer: BufferId) {
+        self.values.retain(|_, &mut v| {
+            let mut reads = false;
+            for_each_expr(arena, v, &mut |e| reads |= matches!(arena.expr(e), Expr::Load(b, _) if b == buffer));
+            !reads
+        });
+    }
+
     fn forget_local(&mut self, arena: &Arena, local: LocalId) {
         self.values.retain(|_, &mut v| arena.expr(v) != Expr::Local(local));
     }
@@ -120,10 +133,31 @@ impl Known {
             return;
         }
         kernel.for_each_stmt(body, &mut |_, stmt| match stmt {
-            Stmt::Store { buffer, .. } => self.values.retain(|k, _| k.0 != buffer),
+            Stmt::Store { buffer, .. } => {
+                self.values.retain(|k, _| k.0 != buffer);
+                self.forget_reads(&kernel.arena, buffer);
+            }
             Stmt::Set { local, .. } => self.forget_local(&kernel.arena, local),
             Stmt::For(_) | Stmt::If { .. } | Stmt::Let { .. } | Stmt::Check { .. } | Stmt::While { .. } => {}
         });
+    }
+}
+
+/// Operations one inside the other that are rather done again than loaded.
+const DEEPEST: usize = 1;
+
+/// Whether a scalar is a constant, a name, an invariant element of another buffer, or a sum, a difference or a product of
+/// such.
+fn is_cheap(arena: &Arena, e: ExprId, written: BufferId, deepest: usize) -> bool {
+    match arena.expr(e) {
+        Expr::Int(_) | Expr::Float(_) | Expr::Var(_) => true,
+        Expr::Load(buffer, index) => buffer != written && arena.lanes(e) == 1 && !reads_state(arena, index),
+        // A store of narrower elements may round.
+        Expr::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul, a, b) if arena.dtype(e).bytes() >= 4 => {
+            let inner = |e| deepest > 0 && is_cheap(arena, e, written, deepest - 1);
+            arena.lanes(e) == 1 && inner(a) && inner(b)
+        }
+        _ => false,
     }
 }
 

@@ -15,7 +15,8 @@
 //! * in a *copy* before the nest, if that is small compared to the nest.
 //!
 //! The factor and the way are those with the fewest operations, together with the sums of the other factor. The copy and
-//! these sums are hoisted out of the loops around the nest that do not change what they read.
+//! these sums are hoisted out of the loops around the nest that do not change what they read. The sums are hoisted also out of
+//! loops that they move with, into a buffer for all iterations, if that takes them out of a loop that would repeat them.
 
 use super::super::nest::{Fill, Init, Nest, Role};
 use super::{Bytes, TERMS, factors, steps, whole_dots};
@@ -34,6 +35,9 @@ const MAX_COPY: i64 = 4 << 20;
 
 /// Minimum ratio of the nest's dot products to the operations for the shift and the correction.
 const PAYS: f64 = 3.0;
+
+/// Maximum number of sums that are kept for the iterations of loops around a nest.
+const MOST_SUMS: i64 = 1 << 16;
 
 /// Operations to copy four bytes.
 const COPY: f64 = 2.0;
@@ -127,7 +131,7 @@ impl SameSign {
         let mut best: Option<(f64, usize, Way)> = None;
         for i in 0..2 {
             let (_, repeated) = hoisting(kernel, &self.around, products, i);
-            let (_, kept_repeated) = hoisting(kernel, &self.around, products, 1 - i);
+            let kept_repeated = hoisting_of_sums(kernel, &self.around, products, 1 - i).repeated;
             let copied = products.copied(i);
             let cost = |way| match way {
                 Way::Stored => f64::INFINITY,
@@ -213,6 +217,12 @@ impl Products {
 
     fn is_signed(&self) -> bool {
         self.factors[0].dtype == DType::Int8
+    }
+
+    /// The variable and the extent of a level.
+    fn dim(&self, level: usize) -> (VarId, i64) {
+        let level = &self.nest.levels[level];
+        (level.l.var, level.extent.unwrap_or(1))
     }
 
     /// Number of iterations of a level; the innermost one counts dot products.
@@ -370,6 +380,48 @@ fn hoisting(kernel: &Kernel, around: &[For], products: &Products, factor: usize)
     (depth, repeated)
 }
 
+/// Where the sums of a factor belong.
+struct Hoisted {
+    /// The number of loops that stay around them.
+    depth: usize,
+    /// The other loops around the nest with which they move: there is a sum for each iteration.
+    over: Vec<usize>,
+    /// How often the loops that they leave would repeat them.
+    repeated: f64,
+}
+
+/// Where the sums of a factor belong: also outside loops with which they move, if these are in a loop that repeats them.
+fn hoisting_of_sums(kernel: &Kernel, around: &[For], products: &Products, factor: usize) -> Hoisted {
+    let (depth, repeated) = hoisting(kernel, around, products, factor);
+    let mut best = Hoisted { depth, over: Vec::new(), repeated };
+    let Bytes { buffer, index, .. } = products.factors[factor];
+    let start = Affine::of(&kernel.arena, index);
+    let (mut over, mut repeated) = (Vec::new(), repeated);
+    let mut len: i64 = (0..products.nest.levels.len())
+        .filter(|&i| products.is_corrected(factor, i) && products.nest.levels[i].role != Role::Reduction)
+        .map(|i| products.extent(i))
+        .product();
+    // Threads compute their own sums.
+    for (i, l) in around.iter().enumerate().take(depth).rev().take_while(|(_, l)| l.kind != LoopKind::Parallel) {
+        let mut written = false;
+        kernel.for_each_stmt(l.body, &mut |_, stmt| {
+            written |= matches!(stmt, Stmt::Store { buffer: to, .. } if to == buffer);
+        });
+        let Some(extent) = kernel.arena.as_int(l.extent).filter(|&n| n > 0 && !written) else { break };
+        if start.terms.iter().any(|t| kernel.arena.as_var(t.0) == Some(l.var)) {
+            len = len.saturating_mul(extent);
+            over.push(i);
+            if len > MOST_SUMS {
+                break;
+            }
+        } else {
+            repeated *= extent as f64;
+            best = Hoisted { depth: i, over: over.clone(), repeated };
+        }
+    }
+    best
+}
+
 // ---- rewriting -----------------------------------------------------------------------------------------------------
 
 /// The words of a factor, and what they are combined with in registers.
@@ -436,15 +488,15 @@ impl Rewriter<'_> {
         if is_parallel { Placement::PerWorker } else { Placement::Shared }
     }
 
-    /// The index into a new buffer over some levels, the last of which is contiguous, and the buffer's length.
-    fn index(&mut self, levels: &[usize]) -> (ExprId, i64) {
+    /// The index into a new buffer over variables with their extents, the last of which is contiguous, and the buffer's
+    /// length.
+    fn index(&mut self, dims: &[(VarId, i64)]) -> (ExprId, i64) {
         let mut sum = Affine::default();
         let mut stride = 1;
-        for &i in levels.iter().rev() {
-            let l = &self.products.nest.levels[i];
-            let e = self.kernel.arena.var_expr(l.l.var);
+        for &(var, extent) in dims.iter().rev() {
+            let e = self.kernel.arena.var_expr(var);
             sum.add_term(e, stride);
-            stride *= l.extent.unwrap_or(1);
+            stride *= extent;
         }
         (sum.to_expr(&mut self.kernel.arena), stride)
     }
@@ -456,7 +508,8 @@ impl Rewriter<'_> {
         let mut levels: Vec<usize> = (0..of.len()).filter(|&i| of[i] != 0).collect();
         levels.sort_by_key(|&i| (i + 1 == of.len(), Reverse(of[i].unsigned_abs())));
         let dtype = if from.dtype == DType::Int8 { DType::UInt8 } else { DType::Int8 };
-        let (index, len) = self.index(&levels);
+        let dims: Vec<(VarId, i64)> = levels.iter().map(|&i| self.products.dim(i)).collect();
+        let (index, len) = self.index(&dims);
         let name = format!("{}_shifted", self.kernel.buffer(from.buffer).name);
         let placement = self.placement(depth);
         let buffer = self.kernel.add_scratch(name.as_str(), dtype, len, placement);
@@ -475,16 +528,30 @@ impl Rewriter<'_> {
     /// belongs, the buffer with the index, and the loops.
     fn correction(&mut self, factor: usize) -> (usize, (BufferId, ExprId), StmtId) {
         let products = self.products;
-        let (depth, _) = hoisting(self.kernel, self.around, products, factor);
+        let Hoisted { depth, over, .. } = hoisting_of_sums(self.kernel, self.around, products, factor);
         let levels: Vec<usize> =
             (0..products.nest.levels.len()).filter(|&i| products.is_corrected(factor, i)).collect();
         let is_sum = |i: usize| products.nest.levels[i].role == Role::Reduction;
-        let of_sums: Vec<usize> = levels.iter().copied().filter(|&i| !is_sum(i)).collect();
-        let (index, len) = self.index(&of_sums);
+        let kept = products.factors[factor];
+        let mut from = Affine::of(&self.kernel.arena, kept.index);
+        // Loops around the nest: their variables, the distances of words, their numbers.
+        let outer: Vec<(VarId, i64, i64)> = over
+            .iter()
+            .rev()
+            .map(|&i| {
+                let l = self.around[i];
+                let step = from.terms.iter().find(|t| self.kernel.arena.as_var(t.0) == Some(l.var)).map_or(0, |t| t.1);
+                (l.var, step, self.kernel.arena.as_int(l.extent).unwrap_or(1))
+            })
+            .collect();
+        let of_sums = levels.iter().filter(|&&i| !is_sum(i)).map(|&i| products.dim(i));
+        let dims: Vec<(VarId, i64)> = outer.iter().map(|&(var, _, n)| (var, n)).chain(of_sums).collect();
+        let (index, len) = self.index(&dims);
         let placement = self.placement(depth);
         let buffer = self.kernel.add_scratch("correction", DType::Int32, len, placement);
-        // Loops in the order of memory, adjacent ones of the reduction merged: a level, the distance of words, their number.
-        let mut walks: Vec<(Option<usize>, i64, i64)> = Vec::new();
+        // Loops in the order of memory, adjacent ones of the reduction merged: a variable, the distance of words, their number.
+        let mut walks: Vec<(Option<VarId>, i64, i64)> =
+            outer.iter().map(|&(var, step, n)| (Some(var), step, n)).collect();
         let mut sorted = levels;
         sorted.sort_by_key(|&i| (Reverse(products.step(factor, i).unsigned_abs()), i));
         for i in sorted {
@@ -494,24 +561,24 @@ impl Rewriter<'_> {
                     *last = step;
                     *count *= n;
                 }
-                _ => walks.push(((!is_sum(i)).then_some(i), step, n)),
+                _ => walks.push(((!is_sum(i)).then_some(products.nest.levels[i].l.var), step, n)),
             }
         }
         walks.retain(|w| w.0.is_some() || w.2 > 1);
-        let kept = products.factors[factor];
-        let mut from = Affine::of(&self.kernel.arena, kept.index);
-        let is_level = |v: Option<VarId>| products.nest.levels.iter().any(|l| Some(l.l.var) == v);
-        from.terms.retain(|t| !is_level(self.kernel.arena.as_var(t.0)));
+        let is_walked = |v: Option<VarId>| {
+            products.nest.levels.iter().any(|l| Some(l.l.var) == v) || outer.iter().any(|o| Some(o.0) == v)
+        };
+        from.terms.retain(|t| !is_walked(self.kernel.arena.as_var(t.0)));
         let (mut loops, mut at, mut sums) = (Vec::new(), Substitution::default(), Vec::new());
-        for (level, step, n) in walks {
-            let name = level.map_or("c".into(), |i| self.kernel.arena.var(products.nest.levels[i].l.var).name);
+        for (of, step, n) in walks {
+            let name = of.map_or("c".into(), |var| self.kernel.arena.var(var).name);
             let (var, e) = self.kernel.arena.new_index(name);
             from.add_term(e, step);
-            match level {
-                Some(i) => at.set(products.nest.levels[i].l.var, e),
+            match of {
+                Some(of) => at.set(of, e),
                 None => sums.push(e),
             }
-            let iterations = if level.is_some() { Iterations::Independent } else { Iterations::Reduction };
+            let iterations = if of.is_some() { Iterations::Independent } else { Iterations::Reduction };
             let (kind, extent) = (LoopKind::Serial, self.kernel.arena.index(n));
             loops.push(For { var, extent, kind, iterations, hints: Hints::default(), body: Body::EMPTY });
         }
