@@ -20,7 +20,8 @@ pub(crate) struct MinOps {
     pub calls: BTreeMap<(Intrinsic, DType), f64>,
     /// Divisions of integers by what is not constant, by data type.
     pub divisions: BTreeMap<DType, f64>,
-    /// Loads of elements one by one: the index along the last dimension is computed from elements of other buffers.
+    /// Loads of elements one by one: the index along the last dimension is computed from elements of other buffers, or one along
+    /// another dimension is from elements that change with the last one.
     pub lookups: f64,
 }
 
@@ -165,7 +166,7 @@ impl<'a> Count<'a> {
             seen.push(e);
             let arena = &count.func.arena;
             let mut n = match arena.expr(e) {
-                Expr::Load(_, indices) if arena.list(indices).last().is_some_and(|&i| reads(count.func, i)) => {
+                Expr::Load(_, indices) if count.is_lookup(arena.list(indices)) => {
                     let vars: Vec<VarId> = arena.list(indices).iter().flat_map(|&i| count.loop_vars(i)).collect();
                     count.loops.iter().filter(|(v, _)| vars.contains(v)).map(|(_, n)| n).product()
                 }
@@ -175,6 +176,14 @@ impl<'a> Count<'a> {
             n
         }
         walk(self, e, &mut Vec::new())
+    }
+
+    /// Whether neighbours along the last dimension are at places that have nothing to do with each other.
+    fn is_lookup(&self, indices: &[ExprId]) -> bool {
+        let Some((&last, outer)) = indices.split_last() else { return false };
+        let along = self.loop_vars(last);
+        let moves = |&i: &ExprId| reads(self.func, i) && self.loop_vars(i).iter().any(|v| along.contains(v));
+        reads(self.func, last) || outer.iter().any(moves)
     }
 
     /// The least number of times that an expression must be computed.
@@ -277,6 +286,8 @@ def main(A: T.Buffer((64, 128), \"float32\"), I: T.Buffer((32,), \"int32\"), B: 
         assert_eq!(lookups("vi, vj"), 0.0);
         // Rows are contiguous.
         assert_eq!(lookups("I[vi], vj"), 0.0);
+        // Each element of a row is in a row of its own.
+        assert_eq!(lookups("I[vj % 32], vj"), 128.0);
         assert_eq!(lookups("vj % 64, I[vi]"), 32.0 * 128.0);
         assert_eq!(lookups("vi, I[vi]"), 32.0);
     }
