@@ -4,7 +4,7 @@
 //! count is for a lower bound. In `Y[i, j] = X[i, j] / sqrt(V[i])` the root is needed once for each `i`: a value counts as
 //! often as the loops iterate on which it depends, directly or through the variables of its block.
 
-use crate::ir::expr::{Expr, ExprId, VarId};
+use crate::ir::expr::{Arena, Const, Expr, ExprId, ExprList, VarId};
 use crate::ir::op::{BinOp, Intrinsic};
 use crate::ir::stmt::{Stmt, StmtId};
 use crate::ir::visit::vars_of;
@@ -217,9 +217,12 @@ impl<'a> Count<'a> {
                 min.divisions.insert(self.func.arena.dtype(e), min.ops);
             }
             Expr::Binary(..) => min.ops = self.times(e) * f64::from(self.func.arena.lanes(e)),
-            Expr::Call(function, _) => {
+            Expr::Call(function, args) => {
                 min.ops = self.times(e) * f64::from(self.func.arena.lanes(e));
-                min.calls.insert((function, self.func.arena.dtype(e)), min.ops);
+                match products(&self.func.arena, function, args) {
+                    Some(n) => min.ops *= n,
+                    None => drop(min.calls.insert((function, self.func.arena.dtype(e)), min.ops)),
+                }
             }
             Expr::Int(_)
             | Expr::Float(_)
@@ -237,6 +240,16 @@ impl<'a> Count<'a> {
         }
         self.func.arena.for_each_child(e, |c| min = std::mem::take(&mut min).and(self.expr(c, seen)));
         min
+    }
+}
+
+/// The number of products that a power with a small constant exponent is, as in the square of a difference.
+fn products(arena: &Arena, function: Intrinsic, args: ExprList) -> Option<f64> {
+    let &[_, exponent] = arena.list(args) else { return None };
+    match arena.as_const(exponent)? {
+        Const::Float(2.0) if function == Intrinsic::Pow => Some(1.0),
+        Const::Float(3.0 | 4.0) if function == Intrinsic::Pow => Some(2.0),
+        _ => None,
     }
 }
 
@@ -311,6 +324,27 @@ def main(A: T.Buffer((64,), \"int32\"), D: T.Buffer((64,), \"int32\"), B: T.Buff
         assert_eq!(counts("A[vi] // 7"), (64.0, vec![]));
         assert_eq!(counts("A[vi] % D[vi] + 1"), (128.0, vec![(DType::Int32, 64.0)]));
         assert_eq!(counts("T.truncdiv(A[vi], D[0])"), (64.0, vec![(DType::Int32, 64.0)]));
+    }
+
+    #[test]
+    fn small_powers_are_products() {
+        let min_ops = |exponent: &str| {
+            let text = format!(
+                "@T.prim_func
+def main(A: T.Buffer((64,), \"float32\"), B: T.Buffer((64,), \"float32\")):
+    for i in range(64):
+        with T.block(\"B\"):
+            vi = T.axis.spatial(64, i)
+            B[vi] = T.pow(A[vi], T.float32({exponent}))
+"
+            );
+            let module = parse(&text, "power", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module;
+            let MinOps { ops, calls, .. } = MinOps::of(&module.funcs[0]);
+            (ops, calls.len())
+        };
+        assert_eq!(min_ops("2"), (64.0, 0));
+        assert_eq!(min_ops("4"), (128.0, 0));
+        assert_eq!(min_ops("2.5"), (64.0, 1));
     }
 
     #[test]
