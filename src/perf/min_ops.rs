@@ -4,7 +4,7 @@
 //! count is for a lower bound. In `Y[i, j] = X[i, j] / sqrt(V[i])` the root is needed once for each `i`: a value counts as
 //! often as the loops iterate on which it depends, directly or through the variables of its block.
 
-use crate::ir::expr::{Expr, ExprId, VarId};
+use crate::ir::expr::{Arena, Const, Expr, ExprId, ExprList, VarId};
 use crate::ir::op::{BinOp, Intrinsic};
 use crate::ir::stmt::{Stmt, StmtId};
 use crate::ir::visit::vars_of;
@@ -20,7 +20,8 @@ pub(crate) struct MinOps {
     pub calls: BTreeMap<(Intrinsic, DType), f64>,
     /// Divisions of integers by what is not constant, by data type.
     pub divisions: BTreeMap<DType, f64>,
-    /// Loads of elements one by one: the index along the last dimension is computed from elements of other buffers.
+    /// Loads of elements one by one: the index along the last dimension is computed from elements of other buffers, or one along
+    /// another dimension is from elements that change with the last one.
     pub lookups: f64,
 }
 
@@ -165,7 +166,7 @@ impl<'a> Count<'a> {
             seen.push(e);
             let arena = &count.func.arena;
             let mut n = match arena.expr(e) {
-                Expr::Load(_, indices) if arena.list(indices).last().is_some_and(|&i| reads(count.func, i)) => {
+                Expr::Load(_, indices) if count.is_lookup(arena.list(indices)) => {
                     let vars: Vec<VarId> = arena.list(indices).iter().flat_map(|&i| count.loop_vars(i)).collect();
                     count.loops.iter().filter(|(v, _)| vars.contains(v)).map(|(_, n)| n).product()
                 }
@@ -175,6 +176,14 @@ impl<'a> Count<'a> {
             n
         }
         walk(self, e, &mut Vec::new())
+    }
+
+    /// Whether neighbours along the last dimension are at places that have nothing to do with each other.
+    fn is_lookup(&self, indices: &[ExprId]) -> bool {
+        let Some((&last, outer)) = indices.split_last() else { return false };
+        let along = self.loop_vars(last);
+        let moves = |&i: &ExprId| reads(self.func, i) && self.loop_vars(i).iter().any(|v| along.contains(v));
+        reads(self.func, last) || outer.iter().any(moves)
     }
 
     /// The least number of times that an expression must be computed.
@@ -208,9 +217,12 @@ impl<'a> Count<'a> {
                 min.divisions.insert(self.func.arena.dtype(e), min.ops);
             }
             Expr::Binary(..) => min.ops = self.times(e) * f64::from(self.func.arena.lanes(e)),
-            Expr::Call(function, _) => {
+            Expr::Call(function, args) => {
                 min.ops = self.times(e) * f64::from(self.func.arena.lanes(e));
-                min.calls.insert((function, self.func.arena.dtype(e)), min.ops);
+                match products(&self.func.arena, function, args) {
+                    Some(n) => min.ops *= n,
+                    None => drop(min.calls.insert((function, self.func.arena.dtype(e)), min.ops)),
+                }
             }
             Expr::Int(_)
             | Expr::Float(_)
@@ -228,6 +240,16 @@ impl<'a> Count<'a> {
         }
         self.func.arena.for_each_child(e, |c| min = std::mem::take(&mut min).and(self.expr(c, seen)));
         min
+    }
+}
+
+/// The number of products that a power with a small constant exponent is, as in the square of a difference.
+fn products(arena: &Arena, function: Intrinsic, args: ExprList) -> Option<f64> {
+    let &[_, exponent] = arena.list(args) else { return None };
+    match arena.as_const(exponent)? {
+        Const::Float(2.0) if function == Intrinsic::Pow => Some(1.0),
+        Const::Float(3.0 | 4.0) if function == Intrinsic::Pow => Some(2.0),
+        _ => None,
     }
 }
 
@@ -277,6 +299,8 @@ def main(A: T.Buffer((64, 128), \"float32\"), I: T.Buffer((32,), \"int32\"), B: 
         assert_eq!(lookups("vi, vj"), 0.0);
         // Rows are contiguous.
         assert_eq!(lookups("I[vi], vj"), 0.0);
+        // Each element of a row is in a row of its own.
+        assert_eq!(lookups("I[vj % 32], vj"), 128.0);
         assert_eq!(lookups("vj % 64, I[vi]"), 32.0 * 128.0);
         assert_eq!(lookups("vi, I[vi]"), 32.0);
     }
@@ -300,6 +324,27 @@ def main(A: T.Buffer((64,), \"int32\"), D: T.Buffer((64,), \"int32\"), B: T.Buff
         assert_eq!(counts("A[vi] // 7"), (64.0, vec![]));
         assert_eq!(counts("A[vi] % D[vi] + 1"), (128.0, vec![(DType::Int32, 64.0)]));
         assert_eq!(counts("T.truncdiv(A[vi], D[0])"), (64.0, vec![(DType::Int32, 64.0)]));
+    }
+
+    #[test]
+    fn small_powers_are_products() {
+        let min_ops = |exponent: &str| {
+            let text = format!(
+                "@T.prim_func
+def main(A: T.Buffer((64,), \"float32\"), B: T.Buffer((64,), \"float32\")):
+    for i in range(64):
+        with T.block(\"B\"):
+            vi = T.axis.spatial(64, i)
+            B[vi] = T.pow(A[vi], T.float32({exponent}))
+"
+            );
+            let module = parse(&text, "power", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module;
+            let MinOps { ops, calls, .. } = MinOps::of(&module.funcs[0]);
+            (ops, calls.len())
+        };
+        assert_eq!(min_ops("2"), (64.0, 0));
+        assert_eq!(min_ops("4"), (128.0, 0));
+        assert_eq!(min_ops("2.5"), (64.0, 1));
     }
 
     #[test]

@@ -180,6 +180,7 @@ impl Arena {
                 let scalar = self.cast(dtype, b);
                 self.broadcast(scalar, from.lanes)
             }
+            (Expr::Cast(b), _) if self.dtype(b) == dtype && holds_all(from.dtype, dtype) => b,
             _ => self.intern(Expr::Cast(a), from.with_dtype(dtype)),
         }
     }
@@ -403,6 +404,21 @@ pub(crate) fn dot4(acc: i64, a: i64, b: i64) -> i64 {
     let bytes = |v: i64| (v as u32).to_le_bytes();
     let products = bytes(a).into_iter().zip(bytes(b)).map(|(x, y)| i32::from(x) * i32::from(y as i8));
     i64::from((acc as i32).wrapping_add(products.sum()))
+}
+
+/// Whether a float has the value of every number of another type.
+fn holds_all(float: DType, dtype: DType) -> bool {
+    let digits = match float {
+        DType::Float64 => 53,
+        DType::Float32 => 24,
+        DType::Float16 => 11,
+        DType::BFloat16 => 8,
+        _ => return false,
+    };
+    match dtype {
+        DType::Float16 | DType::BFloat16 | DType::Float32 => float.bytes() > dtype.bytes(),
+        _ => dtype.is_integer() && dtype.bytes() * 8 <= digits,
+    }
 }
 
 #[cfg(test)]

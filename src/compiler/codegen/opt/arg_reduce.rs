@@ -45,8 +45,14 @@ struct Search {
     at: ExprId,
 }
 
-/// Number of vectors that search at the same time.
+/// Maximum number of vectors that search at the same time.
 const PARTS: i64 = 4;
+
+/// Half cycles that a vector takes: a comparison, a selection and a maximum.
+const STEP: i64 = 3;
+
+/// Half cycles until the next vector of a lane can be compared.
+const LATENCY: i64 = 10;
 
 /// Emits the vectorised loop; `false` if it is no search, or too short.
 pub(super) fn search(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<StmtId>) -> bool {
@@ -60,10 +66,17 @@ pub(super) fn search(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut 
     if !fits || n < lanes {
         return false;
     }
-    let row = (n / lanes).clamp(1, PARTS) * lanes;
+    let row = parts_of(n, lanes) * lanes;
     let Some(vectors) = Vectors::of(kernel, l, &found, row) else { return false };
     vectors.emit(kernel, l, &found, out);
     true
+}
+
+/// The number of vectors that search at the same time: many, but few where the last ones would visit elements again.
+fn parts_of(n: i64, lanes: i64) -> i64 {
+    let most = (n / lanes).clamp(1, PARTS);
+    let takes = |&parts: &i64| (n + parts * lanes - 1) / (parts * lanes) * (parts * STEP).max(LATENCY);
+    (1..=most).rev().min_by_key(takes).unwrap_or(most)
 }
 
 impl Search {

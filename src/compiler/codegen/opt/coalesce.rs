@@ -35,17 +35,30 @@
 //! for o in 32: for f in 576: P[o + f * 32] = W[o * 576 + f]
 //! ```
 //!
+//! Channels of points whose place is another function of the counter, as in a resized image, are coalesced with a short row of points,
+//! since all places of such a row are numbers ([`super::constant_lanes`]):
+//!
+//! ```text
+//! for x in 96: for c in 3: Y[x * 3 + c] = X[r(x) * 3 + c] * w(x)
+//! // becomes
+//! for f in 288: Y[f] = X[r(f // 3) * 3 + f % 3] * w(f // 3)
+//! ```
+//!
 //! This pass runs after reductions have been arranged, just before vectorisation.
 
+use super::constant_lanes::{is_tabular, values_of};
 use super::machine::Machine;
+use super::vectorize::MOST_TABULATED;
 use super::walk::replace_loops;
-use crate::ir::BinOp;
+use super::widen::is_masked;
 use crate::ir::expr::FxBuild;
-use crate::loopir::rewrite::{ExprMap, for_each_expr};
+use crate::ir::{BinOp, Const, DType};
+use crate::loopir::rewrite::{ExprMap, Substitution, for_each_expr};
 use crate::loopir::rewrite::{for_each_operand, for_each_value, map_expr, map_operands, mentions_var};
 use crate::loopir::{
     Affine, Arena, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, VarId,
 };
+use crate::machine::register_tile::MOST_APART;
 use hashbrown::HashMap;
 
 /// Maximum number of iterations of the inner loop.
@@ -72,7 +85,7 @@ pub(super) fn coalesce(kernel: &mut Kernel, machine: &Machine) -> bool {
 
 fn body(kernel: &mut Kernel, old: Body, machine: &Machine, changed: &mut bool) -> Body {
     replace_loops(kernel, old, &mut |kernel, s, l, out| {
-        if let Some(coalesced) = coalesced(kernel, l, None) {
+        if let Some(coalesced) = coalesced(kernel, l, None).or_else(|| points(kernel, l, machine)) {
             *changed = true;
             return out.push(kernel.stmts.push(coalesced));
         }
@@ -208,6 +221,101 @@ fn coalesced(kernel: &mut Kernel, outer: For, ragged_on: Option<&Machine>) -> Op
     let extent = kernel.arena.index(n.checked_mul(m)?);
     let kind = if inner.kind == LoopKind::Vector { LoopKind::Vector } else { outer.kind };
     Some(Stmt::For(For { var, extent, kind, body, ..outer }))
+}
+
+/// Minimum number of points of which a vector has the channels.
+const POINTS: i64 = 3;
+
+/// The coalesced loop of a row of points and their few channels, if the places of the points are functions of the outer loop.
+fn points(kernel: &mut Kernel, outer: For, machine: &Machine) -> Option<Stmt> {
+    let &[s] = kernel.stmts.list(outer.body) else { return None };
+    let Stmt::For(inner) = kernel.stmts.get(s) else { return None };
+    let is_plain = |l: &For| l.kind == LoopKind::Serial && l.iterations == Iterations::Independent;
+    let (n, m) = (kernel.arena.as_int(outer.extent)?, kernel.arena.as_int(inner.extent)?);
+    if !is_plain(&outer) || !is_plain(&inner) || m < 2 || n < 2 {
+        return None;
+    }
+    let (var, f) = kernel.arena.new_index(kernel.arena.var(outer.var).name);
+    let divisor = kernel.arena.index(m);
+    let point = kernel.arena.binary(BinOp::FloorDiv, f, divisor);
+    let channel = kernel.arena.binary(BinOp::FloorMod, f, divisor);
+    let pair = Pair { x: outer.var, c: inner.var, m };
+    let mut substitution = Substitution::of(outer.var, point);
+    substitution.set(inner.var, channel);
+    let mut loads = Vec::new();
+    let (mut places, mut copies) = (false, true);
+    let (mut narrowest, mut widest) = (DType::Float64, DType::Bool);
+    let mut note = |dtype: DType| {
+        if dtype.bytes() < narrowest.bytes() {
+            narrowest = dtype;
+        }
+        if dtype.bytes() > widest.bytes() {
+            widest = dtype;
+        }
+    };
+    let mut out = Vec::new();
+    for s in kernel.stmts.list(inner.body).to_vec() {
+        let Stmt::Store { buffer, index, value } = kernel.stmts.get(s) else { return None };
+        let arena = &mut kernel.arena;
+        if !pair.fits(arena, index, true) || arena.lanes(value) != 1 {
+            return None;
+        }
+        note(arena.dtype(value));
+        copies &= matches!(arena.expr(value), Expr::Load(..));
+        for_each_expr(arena, value, &mut |e| {
+            if let Expr::Load(_, index) = arena.expr(e) {
+                note(arena.dtype(e));
+                loads.push(index);
+                places |= pair.steps(arena, index).is_none();
+            }
+        });
+        let index = pair.index(arena, index, f);
+        let value = substitution.expr(arena, value);
+        out.push(kernel.store(buffer, index, value));
+    }
+    let lanes = machine.vectors.lanes(widest);
+    // Any number of elements must be a vector.
+    let is_any = machine.vectors.has_narrow_masks() || is_masked(widest) && narrowest.bytes() == widest.bytes();
+    let total = n.checked_mul(m)?;
+    if !places || !is_any || m * POINTS > lanes || total > MOST_TABULATED * lanes {
+        return None;
+    }
+    // Elements that are only copied keep their width.
+    let lanes = if copies && machine.vectors.has_narrow_masks() {
+        (machine.vectors.bytes / widest.bytes()) as i64
+    } else {
+        lanes
+    };
+    for index in loads {
+        let index = substitution.expr(&mut kernel.arena, index);
+        if !is_near(&kernel.arena, index, var, (total, lanes))? {
+            return None;
+        }
+    }
+    let (extent, body) = (kernel.arena.index(total), kernel.stmts.body(&out));
+    Some(Stmt::For(For { var, extent, body, ..outer }))
+}
+
+/// Whether the elements of each vector of a loop are so near to each other that they are taken from a few registers; `None` if their
+/// places are no functions of the counter.
+fn is_near(arena: &Arena, index: ExprId, var: VarId, (n, lanes): (i64, i64)) -> Option<bool> {
+    if !is_tabular(arena, index, var) {
+        return None;
+    }
+    let mut offsets = vec![0i64; usize::try_from(n).ok()?];
+    for &(atom, k) in &Affine::of(arena, index).terms {
+        if mentions_var(arena, atom, &mut |v| v == var) {
+            for (offset, value) in offsets.iter_mut().zip(values_of(arena, atom, var, 0..n)?) {
+                let Const::Int(value) = value else { return None };
+                *offset = offset.checked_add(value.checked_mul(k)?)?;
+            }
+        }
+    }
+    let is_near = |vector: &[i64]| {
+        let (least, most) = (vector.iter().min(), vector.iter().max());
+        least.zip(most).is_some_and(|(least, most)| most.saturating_sub(*least) < MOST_APART * vector.len() as i64)
+    };
+    Some(offsets.chunks(usize::try_from(lanes).ok()?).all(is_near))
 }
 
 /// Two nested loops, the inner one of `m` iterations.

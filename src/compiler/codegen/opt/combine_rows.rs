@@ -15,7 +15,7 @@
 //! that are made of it. With `k` as a flat index, channels that are innermost belong to the columns.
 //!
 //! Sums change their order, so this is not done if floats must be computed as written. Columns that no result needs must exist in
-//! memory, and have values: only parameters that are read are combined.
+//! memory, and have values: parameters that are read are combined, and converted copies of them.
 
 use super::machine::Machine;
 use super::walk::placement_inside;
@@ -47,15 +47,20 @@ pub(super) fn combine_rows(kernel: &mut Kernel, machine: &Machine) -> bool {
 #[derive(Default)]
 struct Pass {
     ranges: Ranges,
+    /// Scratch all of whose elements have been written before the current statement, and do not change any more.
+    filled: Vec<BufferId>,
 }
 
 impl Pass {
     fn body(&mut self, kernel: &mut Kernel, old: Body, placement: Placement) -> Body {
         let mut out: Vec<StmtId> = Vec::with_capacity(old.len());
+        let n_filled = self.filled.len();
         for i in 0..old.len() {
             let s = kernel.stmts.list(old)[i];
             self.stmt(kernel, s, placement, &mut out);
+            self.filled.extend(filled(kernel, s));
         }
+        self.filled.truncate(n_filled);
         if kernel.stmts.list(old) == out { old } else { kernel.stmts.body(&out) }
     }
 
@@ -89,7 +94,7 @@ impl Pass {
         let mut images: SmallVec<[BufferId; 2]> = SmallVec::new();
         for_each_expr(&kernel.arena, nest.value, &mut |e| {
             if let Expr::Load(buffer, _) = kernel.arena.expr(e)
-                && kernel.buffer(buffer).storage == Storage::Param(Access::In)
+                && (kernel.buffer(buffer).storage == Storage::Param(Access::In) || self.filled.contains(&buffer))
                 && !images.contains(&buffer)
             {
                 images.push(buffer);
@@ -185,6 +190,23 @@ impl Pass {
         }
         Some(map_expr(&mut kernel.arena, pattern.node, &mut picked, &mut |_, _| None))
     }
+}
+
+/// The buffer that a loop fills, if nothing else writes it.
+fn filled(kernel: &Kernel, s: StmtId) -> Option<BufferId> {
+    let Stmt::For(l) = kernel.stmts.get(s) else { return None };
+    let &[inner] = kernel.stmts.list(l.body) else { return None };
+    let Stmt::Store { buffer, index, value } = kernel.stmts.get(inner) else { return None };
+    let arena = &kernel.arena;
+    let is_whole = arena.as_var(index) == Some(l.var)
+        && arena.as_int(l.extent) == Some(kernel.buffer(buffer).len)
+        && arena.lanes(value) == 1;
+    let mut n_stores = 0;
+    kernel.for_each_stmt(kernel.body, &mut |_, stmt| {
+        n_stores += usize::from(matches!(stmt, Stmt::Store { buffer: b, .. } if b == buffer));
+    });
+    let is_scratch = matches!(kernel.buffer(buffer).storage, Storage::Scratch(_));
+    (is_whole && is_scratch && n_stores == 1).then_some(buffer)
 }
 
 /// Loops around a single store.

@@ -16,6 +16,7 @@ use crate::ir::{Const, DType};
 use crate::loopir::rewrite::{ExprMap, Substitution, for_each_expr, map_expr};
 use crate::loopir::{Affine, Arena, BufferId, Expr, ExprId, Ty, VarId};
 use crate::machine::register_tile::MOST_APART;
+use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 /// Whether an expression depends on one variable and on nothing else, and can be computed for each of its values.
@@ -55,8 +56,17 @@ pub(super) fn lanes(arena: &mut Arena, e: ExprId, var: VarId, first: i64, n: u16
     if arena.dtype(e) == DType::Bool || arena.ty(e) == Ty::INDEX || !is_function_of(arena, e, var) {
         return None;
     }
-    let items: SmallVec<[ExprId; 16]> = (0..n).map(|lane| at(arena, e, var, first + i64::from(lane))).collect();
-    items.iter().all(|&item| arena.as_const(item).is_some()).then(|| arena.pack(&items))
+    let values = values_of(arena, e, var, first..first + i64::from(n))?;
+    let dtype = arena.dtype(e);
+    let items: SmallVec<[ExprId; 16]> = values.into_iter().map(|value| number(arena, value, dtype)).collect();
+    Some(arena.pack(&items))
+}
+
+fn number(arena: &mut Arena, value: Const, dtype: DType) -> ExprId {
+    match value {
+        Const::Int(v) => arena.int(v, dtype),
+        Const::Float(v) => arena.float(v, dtype),
+    }
 }
 
 /// The expression in one iteration, with all of its parts that are constant there computed.
@@ -69,14 +79,12 @@ pub(super) fn at(arena: &mut Arena, e: ExprId, var: VarId, value: i64) -> ExprId
 /// The value of a node whose operands are constants.
 fn folded(arena: &mut Arena, e: ExprId) -> Option<ExprId> {
     let dtype = arena.dtype(e);
-    Some(match value_of(arena, e, |a| arena.as_const(a))? {
-        Const::Int(v) => arena.int(v, dtype),
-        Const::Float(v) => arena.float(v, dtype),
-    })
+    let value = value_of(arena, e, |a| arena.as_const(a))?;
+    Some(number(arena, value, dtype))
 }
 
 /// The value of an operation on scalars, given those of its operands. `None` if that is not all it depends on.
-pub(super) fn value_of(arena: &Arena, e: ExprId, known: impl Fn(ExprId) -> Option<Const>) -> Option<Const> {
+fn value_of(arena: &Arena, e: ExprId, known: impl Fn(ExprId) -> Option<Const>) -> Option<Const> {
     let Ty { dtype, lanes: 1 } = arena.ty(e) else { return None };
     Some(match arena.expr(e) {
         Expr::Binary(op, a, b) => scalar::binary(op, dtype, known(a)?, known(b)?, &Exact).ok()?,
@@ -92,11 +100,86 @@ pub(super) fn value_of(arena: &Arena, e: ExprId, known: impl Fn(ExprId) -> Optio
     })
 }
 
+/// The values of an expression for those of a variable.
+pub(super) fn values_of(arena: &Arena, e: ExprId, var: VarId, range: std::ops::Range<i64>) -> Option<Vec<Const>> {
+    // Operands before the operations on them.
+    let mut order: Vec<ExprId> = Vec::new();
+    note_nodes(arena, e, &mut order);
+    let place: HashMap<ExprId, usize> = order.iter().enumerate().map(|(i, &e)| (e, i)).collect();
+    let mut values: Vec<Const> = Vec::with_capacity(order.len());
+    range
+        .map(|i| {
+            values.clear();
+            for &e in &order {
+                let known = |e: ExprId| values.get(*place.get(&e)?).copied();
+                let value = match arena.expr(e) {
+                    Expr::Var(v) if v == var => Const::Int(i),
+                    Expr::Int(_) | Expr::Float(_) => arena.as_const(e)?,
+                    Expr::Select(c, t, o) | Expr::IfThenElse(c, t, o) => {
+                        known(if known(c)? == Const::Int(0) { o } else { t })?
+                    }
+                    _ => value_of(arena, e, known)?,
+                };
+                values.push(value);
+            }
+            values.last().copied()
+        })
+        .collect()
+}
+
+/// Lists the nodes of an expression, operands first.
+fn note_nodes(arena: &Arena, e: ExprId, order: &mut Vec<ExprId>) {
+    if order.contains(&e) {
+        return;
+    }
+    arena.for_each_child(e, |c| note_nodes(arena, c, order));
+    order.push(e);
+}
+
 /// Whether indices become constants plus a common base in each iteration of a loop.
 pub(super) fn is_tabular(arena: &Arena, index: ExprId, var: VarId) -> bool {
     let affine = Affine::of(arena, index);
     let mentions = |e| crate::loopir::rewrite::mentions_var(arena, e, &mut |v| v == var);
     affine.terms.iter().all(|t| !mentions(t.0) || is_function_of(arena, t.0, var))
+}
+
+/// The elements of a buffer at an index in the iterations `first..first + n`, if it is a function of the counter but for a common
+/// base, and they are within a few registers.
+pub(super) fn elements_at(
+    arena: &mut Arena,
+    buffer: BufferId,
+    dtype: DType,
+    index: ExprId,
+    (var, first, n): (VarId, i64, u16),
+    rename: impl FnOnce(&mut Arena, ExprId) -> ExprId,
+) -> Option<ExprId> {
+    let sum = Affine::of(arena, index);
+    let mut base = Affine::constant(sum.constant);
+    let mut offsets: SmallVec<[i64; 16]> = (0..n).map(|_| 0).collect();
+    for &(atom, k) in &sum.terms {
+        if !crate::loopir::rewrite::mentions_var(arena, atom, &mut |v| v == var) {
+            base.add_term(atom, k);
+            continue;
+        }
+        if !is_function_of(arena, atom, var) {
+            return None;
+        }
+        for (offset, value) in offsets.iter_mut().zip(values_of(arena, atom, var, first..first + i64::from(n))?) {
+            let Const::Int(value) = value else { return None };
+            *offset = offset.checked_add(value.checked_mul(k)?)?;
+        }
+    }
+    let base = base.to_expr(arena);
+    let base = rename(arena, base);
+    let base = Affine::of(arena, base);
+    let indices: SmallVec<[ExprId; 16]> = (offsets.into_iter())
+        .map(|offset| {
+            let mut index = base.clone();
+            index.constant = index.constant.wrapping_add(offset);
+            index.to_expr(arena)
+        })
+        .collect();
+    elements(arena, buffer, dtype, &indices)
 }
 
 /// The elements of a buffer at these indices, if they are within a few registers.

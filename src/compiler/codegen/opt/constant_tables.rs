@@ -15,7 +15,7 @@
 //!
 //! Vectors of such numbers are constants already ([`super::constant_lanes`]), so this follows vectorisation.
 
-use super::constant_lanes::{is_function_of, value_of};
+use super::constant_lanes::{is_function_of, values_of};
 use super::machine::Machine;
 use super::walk::map_body;
 use crate::ir::{BinOp, Const, DType};
@@ -147,7 +147,7 @@ impl Tables {
 
     /// Computes an expression for all values of a counter.
     fn find(&mut self, kernel: &mut Kernel, e: ExprId, var: VarId, n: i64) -> Option<Found> {
-        let values = values_of(&kernel.arena, e, var, n)?;
+        let values = values_of(&kernel.arena, e, var, 0..n)?;
         let dtype = if kernel.arena.dtype(e) == DType::Float32 { DType::Float32 } else { DType::Int32 };
         if let Some((first, step)) = regular(&values) {
             return Some(Found::Regular(first, step));
@@ -225,42 +225,6 @@ fn is_costly(arena: &Arena, e: ExprId) -> bool {
         }
     });
     found
-}
-
-/// The values of an expression for those of a variable from 0 on.
-fn values_of(arena: &Arena, e: ExprId, var: VarId, n: i64) -> Option<Vec<Const>> {
-    // Operands before the operations on them.
-    let mut order: Vec<ExprId> = Vec::new();
-    note_nodes(arena, e, &mut order);
-    let place: HashMap<ExprId, usize> = order.iter().enumerate().map(|(i, &e)| (e, i)).collect();
-    let mut values: Vec<Const> = Vec::with_capacity(order.len());
-    (0..n)
-        .map(|i| {
-            values.clear();
-            for &e in &order {
-                let known = |e: ExprId| values.get(*place.get(&e)?).copied();
-                let value = match arena.expr(e) {
-                    Expr::Var(v) if v == var => Const::Int(i),
-                    Expr::Int(_) | Expr::Float(_) => arena.as_const(e)?,
-                    Expr::Select(c, t, o) | Expr::IfThenElse(c, t, o) => {
-                        known(if known(c)? == Const::Int(0) { o } else { t })?
-                    }
-                    _ => value_of(arena, e, known)?,
-                };
-                values.push(value);
-            }
-            values.last().copied()
-        })
-        .collect()
-}
-
-/// Lists the nodes of an expression, operands first.
-fn note_nodes(arena: &Arena, e: ExprId, order: &mut Vec<ExprId>) {
-    if order.contains(&e) {
-        return;
-    }
-    arena.for_each_child(e, |c| note_nodes(arena, c, order));
-    order.push(e);
 }
 
 /// The first of some integers and the step between neighbours, if that is always the same.

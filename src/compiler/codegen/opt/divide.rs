@@ -10,7 +10,7 @@
 //! d - e`, the product `x * m / 2^s` exceeds `x / d` by `x * e / (d * 2^s)`, which does not reach the next integer
 //! while `x * e < 2^s`. So the smallest `s` is used for which this holds for the largest `x`; the product must not
 //! overflow. A value that may be negative is first increased by a multiple of the divisor. Powers of two become shifts
-//! and masks whatever the range. Where no product of `int32` is exact, one of `float64` is, if there are vectors for it.
+//! and masks whatever the range. Division that rounds towards zero adds the divisor less one to negative values. Where no product of `int32` is exact, one of `float64` is, if there are vectors for it.
 //!
 //! This pass runs before vectorisation, so that vectors and remainder loops compute the same.
 
@@ -53,12 +53,13 @@ fn divided(arena: &mut Arena, e: ExprId, has_regions: bool) -> Option<ExprId> {
         _ => return None,
     }
     let range = range(arena, a, 0)?;
-    // Rounding towards zero rounds down only for non-negative values.
-    if matches!(op, BinOp::Div | BinOp::Mod) && range.0 < 0 {
+    let is_rest = matches!(op, BinOp::Mod | BinOp::FloorMod);
+    // Rounding towards zero rounds down only for non-negative values. It rounds up the others: `a / d` is `(a + d - 1) // d`.
+    let truncates = matches!(op, BinOp::Div | BinOp::Mod) && range.0 < 0;
+    if truncates && !has_regions {
         return None;
     }
-    let is_rest = matches!(op, BinOp::Mod | BinOp::FloorMod);
-    if d & (d - 1) == 0 {
+    if d & (d - 1) == 0 && !truncates {
         return Some(if is_rest {
             let mask = arena.int(d - 1, DType::Int32);
             arena.call(Intrinsic::BitAnd, &[a, mask])
@@ -67,9 +68,23 @@ fn divided(arena: &mut Arena, e: ExprId, has_regions: bool) -> Option<ExprId> {
             arena.call(Intrinsic::ShiftRight, &[a, by])
         });
     }
-    let quotient = match quotient(arena, a, d, range) {
-        None if has_regions => quotient_by_product(arena, a, d),
-        found => found?,
+    let (dividend, range) = if truncates {
+        let (sign_bit, most) = (arena.int(31, DType::Int32), arena.int(d - 1, DType::Int32));
+        let sign = arena.call(Intrinsic::ShiftRight, &[a, sign_bit]);
+        let up = arena.call(Intrinsic::BitAnd, &[sign, most]);
+        (arena.add(a, up), (range.0, range.1.max(d - 2)))
+    } else {
+        (a, range)
+    };
+    let quotient = match d & (d - 1) {
+        0 => {
+            let by = arena.int(i64::from(d.ilog2()), DType::Int32);
+            arena.call(Intrinsic::ShiftRight, &[dividend, by])
+        }
+        _ => match quotient(arena, dividend, d, range) {
+            None if has_regions => quotient_by_product(arena, dividend, d),
+            found => found?,
+        },
     };
     if !is_rest {
         return Some(quotient);

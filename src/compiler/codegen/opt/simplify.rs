@@ -214,13 +214,40 @@ impl Simplifier {
                     CmpOp::Eq if lo > 0 || hi < 0 => false,
                     CmpOp::Ne if lo > 0 || hi < 0 => true,
                     CmpOp::Ne if lo == 0 && hi == 0 => false,
-                    CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge | CmpOp::Eq | CmpOp::Ne => return e,
+                    CmpOp::Lt => return self.undivided(arena, a, b).unwrap_or(e),
+                    CmpOp::Le | CmpOp::Gt | CmpOp::Ge | CmpOp::Eq | CmpOp::Ne => return e,
                 };
                 let (known, lanes) = (arena.bool(known), arena.lanes(e));
                 arena.broadcast(known, lanes)
             }
             _ => e,
         }
+    }
+
+    /// A bound of a quotient as one of the number that is divided: `i * 8 + j // 8 < 77` is `i * 64 + j < 616`. A loop over several
+    /// axes has both, and is then cut where it ends.
+    fn undivided(&mut self, arena: &mut Arena, a: ExprId, b: ExprId) -> Option<ExprId> {
+        if arena.ty(a) != Ty::INDEX {
+            return None;
+        }
+        let bound = arena.as_int(b)?;
+        let sum = Affine::of(arena, a);
+        let quotient = |&(atom, k): &(ExprId, i64)| match arena.expr(atom) {
+            Expr::Binary(BinOp::FloorDiv, x, d) if k == 1 => Some((atom, x, arena.as_int(d).filter(|&d| d > 0)?)),
+            _ => None,
+        };
+        let (atom, number, d) = sum.terms.iter().find_map(quotient)?;
+        let mut whole = Affine::of(arena, number);
+        for &(other, k) in sum.terms.iter().filter(|t| t.0 != atom) {
+            whole.add_term(other, k.checked_mul(d)?);
+        }
+        whole.constant = whole.constant.checked_add(sum.constant.checked_mul(d)?)?;
+        let bound = bound.checked_mul(d)?;
+        // Nothing may wrap.
+        self.ranges.get(arena, a)?;
+        self.ranges.of_affine(arena, &whole).known()?;
+        let (whole, bound) = (whole.to_expr(arena), arena.index(bound));
+        Some(arena.compare(CmpOp::Lt, whole, bound))
     }
 
     /// The index that a short integer was converted from: `129 - i` of `cast(int32, 129 - i)`, if no bit of its values is lost, and a

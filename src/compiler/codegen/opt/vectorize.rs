@@ -320,7 +320,7 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine) -> Op
     };
     if shape.is_tabular && shape.pays && !shape.gathers {
         while done < n {
-            let lanes = machine.vectors.lanes(shape.dtype);
+            let lanes = shape.register_lanes(machine);
             done += tabulated(kernel, l, shape, (done, lanes), machine, &mut made)?;
         }
         return Some(made);
@@ -344,8 +344,15 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine) -> Op
     }
     while done < n {
         // Several registers, or the largest width for the remainder.
-        let width = shape.width((n - done).min(lanes * parts), machine);
-        let pieces = (n - done) / width;
+        let mut width = shape.width((n - done).min(lanes * parts), machine);
+        let mut pieces = (n - done) / width;
+        // Region code computes indices of elements anywhere in lanes only, so that no single iteration may remain.
+        if shape.gathers && width > 2 && n - done == pieces * width + 1 {
+            match pieces {
+                1 => width -= 1,
+                _ => pieces -= 1,
+            }
+        }
         let start = kernel.arena.index(done);
         if width == 1 {
             // The remainder is shorter than any vector.
@@ -372,7 +379,7 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine) -> Op
 }
 
 /// Maximum number of vectors of a loop whose indices are numbers. In longer loops they are computed, and elements are gathered.
-const MOST_TABULATED: i64 = 32;
+pub(super) const MOST_TABULATED: i64 = 256;
 
 /// Whether all iterations of a loop are few vectors.
 fn is_short(kernel: &Kernel, l: &For, lanes: i64) -> bool {

@@ -232,6 +232,13 @@ impl Widener {
                     arena.load(buffer, index, ty)
                 }
                 _ => match self.first {
+                    Some(first) if constant_lanes::is_tabular(arena, index, self.var) => {
+                        let dtype = arena.dtype(e);
+                        let lanes = (self.var, first, lanes);
+                        constant_lanes::elements_at(arena, buffer, dtype, index, lanes, |arena, e| {
+                            self.uniform(arena, e)
+                        })?
+                    }
                     Some(first) => {
                         let at = |lane| first + i64::from(lane);
                         let indices: SmallVec<[ExprId; 16]> =

@@ -520,8 +520,9 @@ impl Builder<'_> {
     /// `accs += a * b`.
     fn accumulate(&mut self, accs: &[VReg], a: ExprId, b: ExprId, shape: &Shape) -> Option<()> {
         let (elem, width) = (shape.elem, shape.width);
-        // A load without other uses becomes a memory operand, except that an operand of 64 bits would be read as 128.
-        let folds = width != Width::Half;
+        // A load without other uses becomes a memory operand, except that an operand of 64 bits would be read as 128. The factors of a
+        // square are one register.
+        let folds = width != Width::Half && a != b;
         let (a, b) = if self.is_single_load(a) && !self.is_single_load(b) { (b, a) } else { (a, b) };
         if folds
             && self.is_single_load(b)
@@ -559,7 +560,7 @@ impl Builder<'_> {
     pub(super) fn mul_add(&mut self, a: ExprId, b: ExprId, c: ExprId, shape: &Shape) -> Option<Pieces> {
         let (elem, width) = (shape.elem, shape.width);
         let sums = self.expr(c)?;
-        if width != Width::Half && (self.is_single_load(a) || self.is_single_load(b)) {
+        if width != Width::Half && a != b && (self.is_single_load(a) || self.is_single_load(b)) {
             let accs: Pieces = sums.iter().map(|_| self.fresh()).collect();
             for (&dst, &src) in accs.iter().zip(&sums) {
                 self.push(Inst::Move { dst, src });

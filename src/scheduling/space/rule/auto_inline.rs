@@ -4,7 +4,8 @@
 //! same or shifted indices, and neither calls `exp` or another costly function nor contains a condition. In a program
 //! without reductions only the first part of this matters. Also if it repeats rows (`A[i // 4, k]`), or reads elements in another
 //! order that reductions read for fewer than 4 results each. Not if each element is part of at least 16 results of a
-//! reduction, and computed, not only copied or converted. Blocks that fill small matrices of constants, and the reductions
+//! reduction, and computed, not only copied or converted; nor if it is costly, such as a polynomial that approximates a
+//! function, and several blocks read it. Blocks that fill small matrices of constants, and the reductions
 //! that apply these, are left to the code generator as they are, by this rule and the others. *What*: `compute_inline`.
 //! *Why*: the buffer's memory traffic is saved, and only what costs less than a load is recomputed, not too often. As in
 //! TVM but for the exceptions.
@@ -48,6 +49,7 @@
 //! In the default space, what a product reads at 16 or more of its results stays a block of its own, unless it only
 //! copies or converts: it would be computed again for every tile of rows. So does a block that reads several elements, and of which a
 //! consumer reads several, if the consumer would then read more than 16: code would grow with each block of a chain.
+//! So does a block with many operations that several blocks read, which would each compute them.
 //! And so does padding of which each case of a consumer reads several elements: its conditions would be evaluated for each of them.
 //!
 //! TVM: `src/s_tir/meta_schedule/schedule_rule/auto_inline.cc`.
@@ -77,7 +79,12 @@ pub(crate) struct AutoInline {
     /// Number of results of a reduction below which elements that they share are read in another order rather than copied;
     /// if it is positive, elements of which rows are repeated are never copied.
     pub reordered_below: i64,
+    /// Number of operations from which on a value that several blocks read is computed once.
+    pub costly_from: usize,
 }
+
+/// Minimum number of operations that take longer than a store and some loads.
+const COSTLY: usize = 12;
 
 /// Minimum number of results that make it worthwhile to store what they share: some tiles of rows.
 const SHARED: i64 = 16;
@@ -96,6 +103,7 @@ impl AutoInline {
             most_loads: LOADS,
             keeps_padding: true,
             reordered_below: REORDERED,
+            costly_from: COSTLY,
             ..AutoInline::tvm()
         }
     }
@@ -108,6 +116,7 @@ impl AutoInline {
             most_loads: usize::MAX,
             keeps_padding: false,
             reordered_below: 0,
+            costly_from: usize::MAX,
         }
     }
 }
@@ -147,6 +156,8 @@ impl AutoInline {
             && !is_conditional
             && node.reads.iter().all(|read| self.is_easy(func, scope, block, read));
         let is_cheap = is_cheap && !(is_computed(func, block) && self.is_shared(func, scope, block));
+        let is_cheap = is_cheap
+            && !(n_operations(func, block) >= self.costly_from && readers(func, scope, block).nth(1).is_some());
         if self.grows(func, scope, block) || self.keeps_padding && is_conditional && is_for_cases(func, scope, block) {
             return false;
         }
@@ -248,6 +259,32 @@ fn n_loads(func: &Func, block: BlockId, is_counted: impl Fn(BufferId) -> bool) -
         });
     }
     found.len()
+}
+
+/// The number of different operations of a block on floats; a function of more than an instruction or two counts as many.
+fn n_operations(func: &Func, block: BlockId) -> usize {
+    let mut found = HashSet::new();
+    let mut n = 0;
+    for s in func.subtree(block.stmt()) {
+        for_each_own_expr(func, s, &mut |root| {
+            for_each_subexpr(&func.arena, root, &mut |e| {
+                if func.arena.dtype(e).is_float() && found.insert(e) {
+                    n += match func.arena.expr(e) {
+                        Expr::Call(f, _) if is_slow(f) => COSTLY,
+                        Expr::Call(..) | Expr::Binary(..) | Expr::Select(..) => 1,
+                        _ => 0,
+                    };
+                }
+            });
+        });
+    }
+    n
+}
+
+/// Whether a function of floats takes more than an instruction or two.
+fn is_slow(function: Intrinsic) -> bool {
+    use Intrinsic::{Abs, Ceil, CopySign, Floor, Fma, NearbyInt, Round, Trunc};
+    !matches!(function, Abs | Ceil | CopySign | Floor | Fma | NearbyInt | Round | Trunc)
 }
 
 /// Whether the block does more than to copy an element, or to convert its type.

@@ -2,8 +2,8 @@
 //!
 //! *When*: a reduction of several values at once, such as a maximum and its index, or a sum and a sum of squares. *What*:
 //! one sketch is unchanged. If what is read is contiguous along the reduction, one has partial results for as many lanes as
-//! a sampled factor (`rfactor`); if it is along the innermost axis of the results, one has that axis innermost. *Why*: the
-//! values are computed for whole vectors.
+//! a sampled factor (`rfactor`); if it is along the innermost axis of the results, one has that axis innermost, fused with
+//! those before it where it alone leaves vectors partly empty. *Why*: the values are computed for whole vectors.
 //!
 //! ```python
 //! @T.prim_func
@@ -56,8 +56,9 @@
 //!
 //! *When*: a reduction block that writes several buffers and is bound to its loops one by one. *What*: where it reads
 //! consecutive elements with the reduction, `rfactor` of its inner part, computed next to the rest; where it reads them
-//! with the innermost axis of the results, `reorder`. *Why*: a chain of comparisons, one for each element, takes its
-//! latency each time.
+//! with the innermost axis of the results, `reorder`. If that axis is short, or no multiple of a vector, it is first fused
+//! with the axes before it that lie behind one another in all that the block reads and writes. *Why*: a chain of
+//! comparisons, one for each element, takes its latency each time.
 
 use super::super::access::Access;
 use super::super::analysis::{is_trivial_binding, live_block};
@@ -79,11 +80,10 @@ pub(crate) struct TupleLanes {
 const VECTORS: i64 = 4;
 
 /// The axis along which elements are contiguous.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Along {
     Reduction,
-    /// The results, with the position of the axis among the iteration variables.
-    Results(usize),
+    /// The results, with the positions of the axes among the iteration variables that are walked as one.
+    Results(Vec<usize>),
 }
 
 impl Rule for TupleLanes {
@@ -98,10 +98,10 @@ impl Rule for TupleLanes {
     fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
         let Some((index, id)) = live_block(&draft.sch, block) else { return Ok(vec![draft]) };
         let func = draft.sch.func(index);
-        let Some(along) = along(func, id) else { return Ok(vec![draft]) };
         let lanes = func.block(id).writes.iter().map(|w| self.machine.lanes(func.arena.buffer(w.buffer).dtype)).min();
         let lanes = lanes.unwrap_or(1);
         let most = lanes * VECTORS;
+        let Some(along) = along(func, id, lanes) else { return Ok(vec![draft]) };
         let mut wide = draft.clone();
         let done = match along {
             Along::Reduction => {
@@ -109,15 +109,15 @@ impl Rule for TupleLanes {
                 let factor = (1..=2 * lanes).rev().find(|f| n % f == 0).unwrap_or(1);
                 partial(&mut wide.sch, index, block, most, [n / factor, factor])
             }
-            Along::Results(axis) => innermost(&mut wide.sch, block, (index, id), axis, most),
+            Along::Results(axes) => innermost(&mut wide.sch, block, (index, id), &axes, most),
         };
         // What a primitive refuses, such as an unknown combiner, leaves the unchanged sketch.
         Ok(done.is_ok().then_some(wide).into_iter().chain([draft]).collect())
     }
 }
 
-/// The axis along which all that a reduction of several values reads is contiguous, or constant.
-fn along(func: &Func, block: BlockId) -> Option<Along> {
+/// The axis along which all that a reduction of several values reads is contiguous, or constant. Vectors have `lanes`.
+fn along(func: &Func, block: BlockId, lanes: i64) -> Option<Along> {
     let node = func.block(block);
     let constant = node.iters.iter().all(|i| func.arena.as_int(i.extent).is_some());
     if block == func.root || node.writes.len() < 2 || !constant || !is_trivial_binding(func, block) {
@@ -135,10 +135,23 @@ fn along(func: &Func, block: BlockId) -> Option<Along> {
         inputs.iter().any(|i| i.strides[axis] == 1) && inputs.iter().all(|i| matches!(i.strides[axis], 0 | 1))
     };
     let results = last(IterKind::Spatial);
-    match contiguous(reduction) {
-        true => Some(Along::Reduction),
-        false => results.filter(|&axis| contiguous(axis)).map(Along::Results),
+    if contiguous(reduction) {
+        return Some(Along::Reduction);
     }
+    let axis = results.filter(|&axis| contiguous(axis))?;
+    let extent = |axis: usize| func.arena.as_int(node.iters[axis].extent).unwrap_or(1);
+    let fills_vectors = extent(axis) >= lanes * VECTORS && extent(axis) % lanes == 0;
+    let outputs = node.writes.iter().map(|w| Access::of(func, w, &vars)).collect::<Option<Vec<Access>>>();
+    let Some(outputs) = outputs.filter(|_| !fills_vectors) else { return Some(Along::Results(vec![axis])) };
+    let mut run = vec![axis];
+    for outer in (0..axis).rev().filter(|&i| node.iters[i].kind == IterKind::Spatial && extent(i) != 1) {
+        let follows = |a: &Access| a.strides[outer] == a.strides[run[0]] * extent(run[0]);
+        if !inputs.iter().chain(&outputs).all(follows) {
+            break;
+        }
+        run.insert(0, outer);
+    }
+    Some(Along::Results(run))
 }
 
 /// Number of iterations of the axes of a kind.
@@ -165,26 +178,37 @@ fn partial(sch: &mut Schedule, index: usize, block: Rv, most: i64, factors: [i64
     }
 }
 
-/// An axis of the results goes innermost, in pieces of `most`.
+/// Axes of the results, fused, go innermost, in pieces of `most`.
 fn innermost(
     sch: &mut Schedule,
     block: Rv,
     (index, id): (usize, BlockId),
-    axis: usize,
+    axes: &[usize],
     most: i64,
 ) -> Result<(), ScheduleError> {
     let iters = &sch.func(index).block(id).iters;
     let kinds: Vec<IterKind> = iters.iter().map(|i| i.kind).collect();
-    let extent = sch.func(index).arena.as_int(iters[axis].extent);
+    let extents = axes.iter().map(|&axis| sch.func(index).arena.as_int(iters[axis].extent));
+    let extent = extents.into_iter().try_fold(1i64, |n, extent| n.checked_mul(extent?));
     let loops = sch.get_loops(block)?;
+    let of = |kind: IterKind| {
+        (0..loops.len()).filter(|i| !axes.contains(i) && kinds[*i] == kind).map(|i| loops[i]).collect()
+    };
+    let [mut order, reductions]: [Vec<Rv>; 2] = [IterKind::Spatial, IterKind::Reduce].map(of);
+    let whole = match axes {
+        [axis] => loops[*axis],
+        _ => {
+            let run: Vec<Rv> = axes.iter().map(|&axis| loops[axis]).collect();
+            sch.reorder(&[&order[..], &run, &reductions].concat())?;
+            sch.fuse(&run)?
+        }
+    };
     let (outer, inner) = if extent.is_some_and(|n| n > most) {
-        let parts = sch.split(loops[axis], vec![Arg::None, most.into()])?;
+        let parts = sch.split(whole, vec![Arg::None, most.into()])?;
         (Some(parts[0]), parts[1])
     } else {
-        (None, loops[axis])
+        (None, whole)
     };
-    let of = |kind: IterKind| (0..loops.len()).filter(|&i| i != axis && kinds[i] == kind).map(|i| loops[i]).collect();
-    let [mut order, reductions]: [Vec<Rv>; 2] = [IterKind::Spatial, IterKind::Reduce].map(of);
     order.extend(outer.into_iter().chain(reductions).chain([inner]));
     sch.reorder(&order)
 }

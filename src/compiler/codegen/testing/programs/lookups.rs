@@ -97,7 +97,8 @@ impl Generator {
     fn weighed(&mut self) -> Program {
         let dtype = self.pick(&["float32", "float32", "float64"]);
         let from = self.pick(&[dtype, dtype, "uint8", "float16"]);
-        let (images, n, m, channels) = (self.extent(3), self.extent(9), self.extent(50), self.pick(&[1, 1, 3, 8]));
+        let (images, n, channels) = (self.extent(3), self.extent(9), self.pick(&[1, 1, 2, 3, 5, 8]));
+        let m = if self.chance(8) { self.extent(50) * 13 } else { self.extent(50) };
         let (rows, columns) = (self.extent(7), self.extent(40));
         let place = |counter: &str, scale: f64, shift: usize, below_this: usize| {
             let at = format!("cast(int64, cast(int32, floor(cast(float32, cast(int32, {counter})) * {scale:?})))");

@@ -1,6 +1,6 @@
 //! Programs that read elements at any indices, and at indices that follow from the counter of a loop alone.
 
-use super::{Generator, Program};
+use super::{ALL, Generator, Program};
 use crate::codegen::testing::{Closeness, below};
 
 impl Generator {
@@ -8,6 +8,9 @@ impl Generator {
     pub(super) fn scattered(&mut self) -> Program {
         if self.chance(5) {
             return self.samples();
+        }
+        if self.chance(8) {
+            return self.points();
         }
         let dtype = self.pick(&["float32", "float32", "int32", "int64", "float64", "uint8"]);
         let long = self.pick(&["int32", "int64"]);
@@ -56,6 +59,31 @@ impl Generator {
   for i in {n} independent {{ for j in {m} {sj} {{ {check} Y[{at}] = {value} }} }}
 }}
 "
+        );
+        let closeness = Closeness::Exact;
+        Program { text, fast: closeness, strict: closeness, specials: false }
+    }
+
+    /// Channels of points that a function of the counter takes from a row, and a value for each point or channel.
+    fn points(&mut self) -> Program {
+        let dtype = self.pick(&ALL);
+        let (n, m, channels) = (self.extent(4), self.extent(90), self.pick(&[2, 3, 4, 5, 7]));
+        let points = self.extent(60);
+        let scale = self.pick(&[0.5, 0.7, 1.3, 2.1, 5.3]);
+        let from = format!("cast(int64, cast(int32, floor(cast(float32, cast(int32, j)) * {scale:?} + 0.25)))");
+        let element = format!("X[i * {} + max(min({from}, {}), 0) * {channels} + q]", points * channels, points - 1);
+        let by = self.pick(&["A[j]", "A[q]", "A[i]"]);
+        let value = if self.chance(2) { element } else { format!("max({element}, {by})") };
+        let (sj, sq) = (self.pick(&["independent", "independent", ""]), self.vector());
+        let text = format!(
+            "kernel @points(X: in {dtype}[{}], A: in {dtype}[100], Y: inout {dtype}[{y}]) {{
+  for i in {n} independent {{ for j in {m} {sj} {{ for q in {channels} {sq} {{
+    Y[(i * {m} + j) * {channels} + q] = {value}
+  }} }} }}
+}}
+",
+            n * points * channels,
+            y = n * m * channels
         );
         let closeness = Closeness::Exact;
         Program { text, fast: closeness, strict: closeness, specials: false }
