@@ -40,6 +40,7 @@ mod reroll;
 mod row_order;
 mod rows_in_registers;
 mod scan;
+mod separate_windows;
 mod several_rows;
 mod share_out;
 mod shared_divisors;
@@ -110,6 +111,7 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "delinearize", run: Simplified(|k, _| delinearize::delinearize(k)) },
     Pass { name: "scan", run: Simplified(scan::scan) },
     Pass { name: "planes_in_lanes", run: Simplified(planes_in_lanes::planes_in_lanes) },
+    Pass { name: "separate_windows", run: Simplified(separate_windows::separate_windows) },
     Pass { name: "transform", run: Simplified(transform::transform) },
     Pass { name: "partition", run: Simplified(|k, m| partition::partition(k, m, Cuts::Order)) },
     Pass { name: "hoist_checks", run: Plain(|k, _| hoist_checks::hoist_checks(k)) },

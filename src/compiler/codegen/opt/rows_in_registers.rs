@@ -11,12 +11,13 @@
 //! ```
 //!
 //! A processor forwards what is stored to a load of the same bytes only. Loads of other parts wait until the stores have reached the
-//! cache, in each iteration of the loop around. The pass handles buffers that one straight run of statements stores as whole vectors and
-//! then reads at constant places.
+//! cache, in each iteration of the loop around. The pass handles buffers that straight runs of statements store as whole vectors and
+//! then read at constant places.
 
 use super::machine::Machine;
 use crate::codegen::facts::loads;
 use crate::codegen::wide::MOST_READ;
+use crate::ir::DType;
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{ExprMap, for_each_expr, for_each_operand, map_expr, map_operands};
 use crate::loopir::{Arena, Body, BufferId, Expr, ExprId, Kernel, LocalId, Stmt, StmtId, Storage, Ty};
@@ -31,6 +32,37 @@ pub(super) fn rows_in_registers(kernel: &mut Kernel, machine: &Machine) -> bool 
     if !machine.vectors.has_regions() {
         return false;
     }
+    let mut uses = uses_of(kernel);
+    let rows = kernel.buffers().filter(|(b, buffer)| {
+        // Registers hold digits of halves that memory does not.
+        let is_exact = !buffer.dtype.is_half() || machine.reassociates;
+        let is_narrow = is_exact && buffer.dtype != DType::Bool && machine.vectors.has_narrow_masks();
+        let most = machine.vectors.registers / SHARE * machine.vectors.lanes(buffer.dtype) as usize;
+        matches!(buffer.storage, Storage::Scratch(_))
+            && (buffer.dtype.bytes() >= 4 || is_narrow)
+            && (buffer.len as usize) <= most
+            && uses.contains_key(b)
+    });
+    let rows: Vec<BufferId> = rows.map(|(b, _)| b).collect();
+    let mut changed = false;
+    for row in rows {
+        let old = kernel.body;
+        let lanes = machine.vectors.lanes(kernel.buffer(row).dtype);
+        let Some(statements) = uses.get(&row) else { continue };
+        let mut row = Row { buffer: row, lanes, uses: statements, n_kept: 0, fits: true };
+        let new = body(kernel, old, &mut row);
+        if row.fits && new != old {
+            kernel.body = new;
+            changed = true;
+            // Statements that use several rows are new ones.
+            uses = uses_of(kernel);
+        }
+    }
+    changed
+}
+
+/// The statements that access each buffer.
+fn uses_of(kernel: &Kernel) -> HashMap<BufferId, Vec<StmtId>, FxBuild> {
     let mut uses: HashMap<BufferId, Vec<StmtId>, FxBuild> = HashMap::default();
     kernel.for_each_stmt(kernel.body, &mut |s, stmt| {
         let mut note = |buffer: BufferId| {
@@ -50,23 +82,7 @@ pub(super) fn rows_in_registers(kernel: &mut Kernel, machine: &Machine) -> bool 
             });
         });
     });
-    let rows = kernel.buffers().filter(|(b, buffer)| {
-        let most = machine.vectors.registers / SHARE * machine.vectors.lanes(buffer.dtype) as usize;
-        matches!(buffer.storage, Storage::Scratch(_))
-            && matches!(buffer.dtype.bytes(), 4 | 8)
-            && (buffer.len as usize) <= most
-            && uses.contains_key(b)
-    });
-    let rows: Vec<BufferId> = rows.map(|(b, _)| b).collect();
-    let mut changed = false;
-    for row in rows {
-        let old = kernel.body;
-        let lanes = machine.vectors.lanes(kernel.buffer(row).dtype);
-        let new = body(kernel, old, &Row { buffer: row, lanes, uses: &uses[&row] });
-        changed |= new != old;
-        kernel.body = new;
-    }
-    changed
+    uses
 }
 
 /// A buffer for a row.
@@ -76,28 +92,35 @@ struct Row<'a> {
     lanes: i64,
     /// The statements that access it.
     uses: &'a [StmtId],
+    /// The number of these that no longer do.
+    n_kept: usize,
+    /// Whether none has to stay.
+    fits: bool,
 }
 
-/// A body in which a row is kept in registers, if all statements that use it follow each other there.
-fn body(kernel: &mut Kernel, old: Body, row: &Row<'_>) -> Body {
-    if kernel.stmts.list(old).contains(&row.uses[0]) {
-        return kept(kernel, old, row).unwrap_or(old);
+/// A body in which a row is kept in registers, if the statements that use it follow each other, there or in bodies inside.
+fn body(kernel: &mut Kernel, old: Body, row: &mut Row<'_>) -> Body {
+    match kept(kernel, old, row) {
+        Some(new) => new,
+        None => {
+            row.fits = false;
+            old
+        }
     }
-    let mut out: Vec<StmtId> = Vec::with_capacity(old.len());
-    for i in 0..old.len() {
-        let s = kernel.stmts.list(old)[i];
-        let stmt = kernel.stmts.get(s);
-        let new = match stmt {
-            Stmt::For(l) => Stmt::For(crate::loopir::For { body: body(kernel, l.body, row), ..l }),
-            Stmt::If { condition, then, otherwise } => {
-                let then = body(kernel, then, row);
-                Stmt::If { condition, then, otherwise: body(kernel, otherwise, row) }
-            }
-            Stmt::While { .. } | Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => stmt,
-        };
-        out.push(if new == stmt { s } else { kernel.stmts.push(new) });
-    }
-    if kernel.stmts.list(old) == out { old } else { kernel.stmts.body(&out) }
+}
+
+/// A statement with the row in registers in the bodies inside.
+fn inside(kernel: &mut Kernel, s: StmtId, row: &mut Row<'_>) -> StmtId {
+    let stmt = kernel.stmts.get(s);
+    let new = match stmt {
+        Stmt::For(l) => Stmt::For(crate::loopir::For { body: body(kernel, l.body, row), ..l }),
+        Stmt::If { condition, then, otherwise } => {
+            let then = body(kernel, then, row);
+            Stmt::If { condition, then, otherwise: body(kernel, otherwise, row) }
+        }
+        Stmt::While { .. } | Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Set { .. } | Stmt::Check { .. } => stmt,
+    };
+    if new == stmt { s } else { kernel.stmts.push(new) }
 }
 
 /// A stored vector in a register.
@@ -108,19 +131,24 @@ struct Part {
 }
 
 /// The body with the row in registers; `None` if it is used in another way.
-fn kept(kernel: &mut Kernel, old: Body, row: &Row<'_>) -> Option<Body> {
+fn kept(kernel: &mut Kernel, old: Body, row: &mut Row<'_>) -> Option<Body> {
     let stmts = kernel.stmts.list(old).to_vec();
-    if !row.uses.iter().all(|s| stmts.contains(s)) {
-        return None;
-    }
     let mut parts: SmallVec<[Part; 4]> = SmallVec::new();
     let mut out: Vec<StmtId> = Vec::with_capacity(stmts.len());
     let (mut memo, mut is_read) = (ExprMap::default(), false);
     for s in stmts {
         if !row.uses.contains(&s) {
-            out.push(s);
+            let n_before = row.n_kept;
+            out.push(inside(kernel, s, row));
+            if row.n_kept > n_before {
+                // Bodies inside store rows of their own.
+                parts.clear();
+                memo.clear();
+                is_read = false;
+            }
             continue;
         }
+        row.n_kept += 1;
         let stmt = kernel.stmts.get(s);
         match stmt {
             Stmt::Store { buffer, index, value } if buffer == row.buffer => {
@@ -150,7 +178,7 @@ fn kept(kernel: &mut Kernel, old: Body, row: &Row<'_>) -> Option<Body> {
             Stmt::For(_) | Stmt::If { .. } | Stmt::While { .. } | Stmt::Check { .. } => return None,
         }
     }
-    is_read.then(|| kernel.stmts.body(&out))
+    Some(if kernel.stmts.list(old) == out { old } else { kernel.stmts.body(&out) })
 }
 
 /// A vector of elements of the row, packed from lanes of its registers.

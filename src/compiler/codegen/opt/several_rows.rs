@@ -8,7 +8,8 @@
 //!
 //! The lanes of one vector become one number in as many steps, each of which leaves half of them unused. Those of 16 vectors become a
 //! vector of 16 numbers with 15 additions (`wide/reduce`). A loop qualifies if an iteration computes one element of a row of results,
-//! and reads each row once. Floats are added in another order, so this is not done if they must be computed as written.
+//! and reads each row once. Floats of 16 bits are summed in lanes of `float32`. Floats are added in another order, so this is not done if they
+//! must be computed as written.
 
 use super::machine::Machine;
 use super::walk::replace_loops;
@@ -62,7 +63,7 @@ impl Rows {
         let stmts = kernel.stmts.list(l.body).to_vec();
         let (&last, before) = stmts.split_last()?;
         let Stmt::Store { buffer, index, value } = kernel.stmts.get(last) else { return None };
-        if !is_free || kernel.arena.ty(value) != Ty::scalar(DType::Float32) {
+        if !is_free || !is_computed_in_float32(kernel.arena.ty(value)) {
             return None;
         }
         let value = inlined(kernel, before, value)?;
@@ -79,12 +80,14 @@ impl Rows {
             Expr::Float(_) => true,
             Expr::Load(buffer, index) => {
                 let is_near = matches!(step(arena, index, var), Some(0 | 1));
-                buffer != self.buffer && is_near && arena.ty(e) == Ty::scalar(DType::Float32)
+                buffer != self.buffer && is_near && is_computed_in_float32(arena.ty(e))
             }
-            _ if reduced(arena, e).is_some() => reduced(arena, e).is_some_and(|(_, vectors)| {
+            _ if reduced(arena, e).is_some() => reduced(arena, e).is_some_and(|(op, vectors)| {
+                // Region code finds extremes of narrow elements in lanes of their own width.
+                let is_narrow = arena.dtype(e).is_half() && matches!(op, BinOp::Min | BinOp::Max);
                 let pieces = |v: &ExprId| (i64::from(arena.lanes(*v)) + lanes - 1) / lanes;
                 let n: i64 = vectors.iter().map(pieces).sum();
-                n <= MAX_VECTORS && vectors.iter().all(|&v| self.is_plain(arena, v, lanes))
+                !is_narrow && n <= MAX_VECTORS && vectors.iter().all(|&v| self.is_plain(arena, v, lanes))
             }),
             Expr::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Div | BinOp::Min | BinOp::Max, a, b) => {
                 self.is_row(arena, a, var, lanes) && self.is_row(arena, b, var, lanes)
@@ -95,7 +98,8 @@ impl Rows {
 
     /// Whether a vector fills registers, has no state but memory that the loop leaves alone, and cannot fail.
     fn is_plain(&self, arena: &Arena, vector: ExprId, lanes: i64) -> bool {
-        let mut is_plain = arena.dtype(vector) == DType::Float32 && i64::from(arena.lanes(vector)) > lanes / 2;
+        let is_float = is_computed_in_float32(Ty::scalar(arena.dtype(vector)));
+        let mut is_plain = is_float && i64::from(arena.lanes(vector)) > lanes / 2;
         for_each_expr(arena, vector, &mut |e| {
             is_plain &= match arena.expr(e) {
                 Expr::Local(_) | Expr::Reduce(..) => false,
@@ -140,6 +144,11 @@ impl Rows {
     }
 }
 
+/// Whether a type is that of scalars that have lanes of `float32`.
+fn is_computed_in_float32(ty: Ty) -> bool {
+    !ty.is_vector() && (ty.dtype == DType::Float32 || ty.dtype.is_half())
+}
+
 /// The operation and the vectors, if a value consists of reductions by one operation, combined by the same.
 fn reduced(arena: &Arena, e: ExprId) -> Option<(BinOp, Vec<ExprId>)> {
     let (Expr::Reduce(op, _) | Expr::Binary(op, ..)) = arena.expr(e) else { return None };
@@ -164,7 +173,8 @@ fn vector_of(arena: &mut Arena, e: ExprId, var: VarId, copies: &mut [Substitutio
     match arena.expr(e) {
         Expr::Load(buffer, index) if step(arena, index, var) == Some(1) => {
             let index = copies[0].expr(arena, index);
-            arena.load(buffer, index, Ty::scalar(DType::Float32).with_lanes(lanes))
+            let ty = arena.ty(e);
+            arena.load(buffer, index, ty.with_lanes(lanes))
         }
         Expr::Binary(op, a, b) => {
             let (a, b) = (vector_of(arena, a, var, copies), vector_of(arena, b, var, copies));

@@ -6,7 +6,7 @@
 //! for j in 128: Y[i * 128 + j] = select(j == i, D[i], X[i * 128 + j])
 //! ```
 //!
-//! The sides of `and` and `or` become operands of `bitwise_and` and `bitwise_or` likewise. Vectors evaluate both sides in any case. Conditions on indices that hold for whole rows stay, and so does what is expensive.
+//! The sides of `and` and `or` become operands of `bitwise_and` and `bitwise_or` likewise. Vectors evaluate both sides in any case. Conditions on indices that hold for whole rows stay, and so does what is expensive, or a load that region code makes in part.
 //!
 //! Loads of elements that may not exist take the condition along, where all else of a side can be computed anyway:
 //!
@@ -19,12 +19,12 @@
 use super::machine::Machine;
 use super::walk::map_body;
 use crate::codegen::facts::can_fail;
-use crate::ir::{BinOp, Intrinsic};
+use crate::ir::{BinOp, CmpOp, Intrinsic};
 use crate::loopir::rewrite::{
     ExprMap, Seen, for_each_expr, for_each_operand, map_expr, map_operands, mentions_var, reads_memory,
 };
 use crate::loopir::{
-    Access, Affine, Arena, Body, Expr, ExprId, For, Kernel, Range, Ranges, Stmt, StmtId, Storage, VarId,
+    Access, Affine, Arena, Body, Expr, ExprId, For, Kernel, Range, Ranges, Stmt, StmtId, Storage, Ty, VarId,
 };
 
 /// Replaces such conditions in all innermost loops; returns whether there was one.
@@ -37,13 +37,16 @@ pub(super) fn speculate(kernel: &mut Kernel, machine: &Machine) -> bool {
         Storage::Param(Access::In | Access::InOut) => b.len,
         Storage::Param(Access::Out) | Storage::Scratch(_) => 0,
     });
-    let mut pass = Pass { certain: Vec::new(), ranges: Ranges::default(), lens: known.collect() };
+    let loads_narrow_parts = machine.vectors.has_narrow_masks();
+    let mut pass = Pass { loads_narrow_parts, certain: Vec::new(), ranges: Ranges::default(), lens: known.collect() };
     let old = kernel.body;
     kernel.body = pass.body(kernel, old);
     kernel.body != old
 }
 
 struct Pass {
+    /// Whether vectors of less than 32 bits are loaded in part.
+    loads_narrow_parts: bool,
     /// Loads that the current statement makes in any case.
     certain: Vec<ExprId>,
     ranges: Ranges,
@@ -84,7 +87,10 @@ impl Pass {
         map_operands(old, |e| {
             map_expr(&mut kernel.arena, e, &mut memo, &mut |arena, e| match arena.expr(e) {
                 Expr::IfThenElse(c, t, o)
-                    if arena.lanes(c) == 1 && arena.lanes(e) == 1 && mentions_var(arena, e, &mut |v| v == var) =>
+                    if arena.lanes(c) == 1
+                        && arena.lanes(e) == 1
+                        && mentions_var(arena, e, &mut |v| v == var)
+                        && !(self.loads_narrow_parts && is_narrow_window(arena, e, var)) =>
                 {
                     let fails = arena.not(c);
                     let (yes, no) = (self.guarded(arena, t, c, var)?, self.guarded(arena, o, fails, var)?);
@@ -192,6 +198,26 @@ fn compares_values(arena: &Arena, condition: ExprId) -> bool {
         found |= matches!(arena.expr(e), Expr::Compare(_, a, _) if arena.dtype(a).is_float());
     });
     found
+}
+
+/// Whether an expression is a contiguous load of less than 32 bits between two bounds, and a number outside of them. Region code loads it in
+/// part, in lanes as wide as the elements, which has no selections.
+fn is_narrow_window(arena: &Arena, e: ExprId, var: VarId) -> bool {
+    let Expr::IfThenElse(c, t, o) = arena.expr(e) else { return false };
+    let Expr::Load(_, index) = arena.expr(t) else { return false };
+    let is_contiguous = Affine::of(arena, index).stride(arena, var) == Some(1);
+    arena.dtype(e).bytes() < 4 && is_contiguous && arena.as_const(o).is_some() && are_bounds(arena, c, var)
+}
+
+fn are_bounds(arena: &Arena, c: ExprId, var: VarId) -> bool {
+    match arena.expr(c) {
+        Expr::Binary(BinOp::And, a, b) => are_bounds(arena, a, var) && are_bounds(arena, b, var),
+        Expr::Compare(CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge, a, b) if arena.ty(a) == Ty::INDEX => {
+            let difference = Affine::of(arena, a).minus(&Affine::of(arena, b));
+            difference.stride(arena, var).is_some_and(|s| s.abs() <= 1)
+        }
+        _ => false,
+    }
 }
 
 /// Whether a function is an instruction or two.

@@ -44,8 +44,8 @@ pub(super) fn several(arena: &Arena, op: BinOp, e: ExprId) -> Option<(Operands, 
     (vectors.len() > 1 && is_float).then_some((vectors, others))
 }
 
-/// The operation, and for each lane the vectors whose lanes it combines, if a vector of `float32` is packed from reductions by one
-/// operation.
+/// The operation, and for each lane the vectors whose lanes it combines, if a vector of floats is packed from reductions by one
+/// operation. Those of 16 bits have lanes of `float32`.
 pub(super) fn rows_of(arena: &Arena, e: ExprId) -> Option<(BinOp, SmallVec<[Operands; 16]>)> {
     let Expr::Pack(list) = arena.expr(e) else { return None };
     let items = arena.list(list);
@@ -55,7 +55,8 @@ pub(super) fn rows_of(arena: &Arena, e: ExprId) -> Option<(BinOp, SmallVec<[Oper
         _ => several(arena, op, item).filter(|(_, others)| others.is_empty()).map(|(vectors, _)| vectors),
     };
     let rows = items.iter().map(row).collect::<Option<_>>()?;
-    (arena.dtype(e) == DType::Float32).then_some((op, rows))
+    let dtype = arena.dtype(e);
+    (dtype == DType::Float32 || dtype.is_half()).then_some((op, rows))
 }
 
 impl Builder<'_> {
@@ -63,7 +64,7 @@ impl Builder<'_> {
     pub(super) fn reduce_rows(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
         let (op, rows) = rows_of(&self.kernel.arena, e)?;
         let Shape { elem, width, n, last } = *shape;
-        if n != 1 || last.is_some() || !matches!(width, Width::Y | Width::Z) {
+        if n != 1 || last.is_some() || elem != Elem::F32 || !matches!(width, Width::Y | Width::Z) {
             return None;
         }
         let lane_op = Op2::of(op, elem)?;

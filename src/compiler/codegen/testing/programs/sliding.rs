@@ -6,7 +6,7 @@ use crate::codegen::testing::{Closeness, below};
 impl Generator {
     /// Sums over windows of padded data, from a copy that may have columns ordered by remainders, or under conditions.
     pub(super) fn sliding(&mut self) -> Program {
-        let dtype = self.pick(&["float32", "float32", "float32", "int32", "float64"]);
+        let dtype = self.pick(&["float32", "float32", "float16", "bfloat16", "int8", "uint8", "int32", "float64"]);
         let (n, m) = (1 + below(&mut self.rng, 7), self.extent(40));
         let (r, s) = (1 + below(&mut self.rng, 5), 1 + below(&mut self.rng, 5));
         let stride = self.pick(&[1, 1, 2, 2, 3]);
