@@ -18,7 +18,8 @@ pub(crate) struct MinOps {
     pub ops: f64,
     /// Calls of functions of scalars, by function and data type.
     pub calls: BTreeMap<(Intrinsic, DType), f64>,
-    /// Divisions of integers by what is not constant, by data type.
+    /// Divisions by what is not constant, by data type. Floats count once for each divisor, whose reciprocal others are
+    /// multiplied by.
     pub divisions: BTreeMap<DType, f64>,
     /// Loads of elements one by one: the index along the last dimension is computed from elements of other buffers, or one along
     /// another dimension is from elements that change with the last one.
@@ -216,6 +217,13 @@ impl<'a> Count<'a> {
                 min.ops = self.times(e) * f64::from(self.func.arena.lanes(e));
                 min.divisions.insert(self.func.arena.dtype(e), min.ops);
             }
+            Expr::Binary(BinOp::Div, _, b)
+                if self.func.arena.dtype(e).is_float() && self.func.arena.as_const(b).is_none() =>
+            {
+                min.ops = self.times(e) * f64::from(self.func.arena.lanes(e));
+                let divisors = self.times(b) * f64::from(self.func.arena.lanes(e));
+                min.divisions.insert(self.func.arena.dtype(e), divisors.min(min.ops));
+            }
             Expr::Binary(..) => min.ops = self.times(e) * f64::from(self.func.arena.lanes(e)),
             Expr::Call(function, args) => {
                 min.ops = self.times(e) * f64::from(self.func.arena.lanes(e));
@@ -324,6 +332,26 @@ def main(A: T.Buffer((64,), \"int32\"), D: T.Buffer((64,), \"int32\"), B: T.Buff
         assert_eq!(counts("A[vi] // 7"), (64.0, vec![]));
         assert_eq!(counts("A[vi] % D[vi] + 1"), (128.0, vec![(DType::Int32, 64.0)]));
         assert_eq!(counts("T.truncdiv(A[vi], D[0])"), (64.0, vec![(DType::Int32, 64.0)]));
+    }
+
+    #[test]
+    fn floats_are_divided_once_for_each_divisor() {
+        let divisions = |value: &str| {
+            let text = format!(
+                "@T.prim_func
+def main(A: T.Buffer((64, 8), \"float32\"), B: T.Buffer((64, 8), \"float32\")):
+    for i, j in T.grid(64, 8):
+        with T.block(\"B\"):
+            vi, vj = T.axis.remap(\"SS\", [i, j])
+            B[vi, vj] = {value}
+"
+            );
+            let module = parse(&text, "division", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module;
+            MinOps::of(&module.funcs[0]).divisions.into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(divisions("A[vi, vj] / T.float32(3)"), vec![]);
+        assert_eq!(divisions("A[vi, vj] / A[vi, 0]"), vec![(DType::Float32, 64.0)]);
+        assert_eq!(divisions("T.float32(1) / A[vi, vj]"), vec![(DType::Float32, 512.0)]);
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub struct Roofline {
     pub traffic_us: f64,
 }
 
-/// The calls of a function of scalars, the divisions of integers (`division`), or the elements that are looked up (`lookup`), and the
+/// The calls of a function of scalars, the divisions (`division`), or the elements that are looked up (`lookup`), and the
 /// rate.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FunctionRate {
@@ -65,7 +65,7 @@ pub(crate) struct Rates<'a> {
     pub clock: &'a dyn Timer,
     /// Calls of a function of scalars per second on one thread; `None` if that cannot be measured.
     pub function: &'a mut dyn FnMut(Intrinsic, DType) -> Option<f64>,
-    /// Divisions of integers per second on one thread; `None` if that cannot be measured.
+    /// Divisions per second on one thread; `None` if that cannot be measured.
     pub division: &'a mut dyn FnMut(DType) -> Option<f64>,
     /// Elements at loaded indices per second on one thread; `None` if that cannot be measured.
     pub lookup: &'a mut dyn FnMut() -> Option<f64>,

@@ -67,20 +67,20 @@ def main(A: T.Buffer(({n},), \"{dtype}\"), B: T.Buffer(({n},), \"{dtype}\")):
     rate_of(native, &text, time)
 }
 
-/// Divisions of integers per second on one thread, with data in the nearest cache; `None` if they cannot be measured.
+/// Divisions per second on one thread, with data in the nearest cache; `None` if they cannot be measured.
 fn rate_of_divisions(
     native: &Native,
     dtype: DType,
     time: impl Fn(&mut <Native as Backend>::MeasureSession, &Candidate) -> Option<f64>,
 ) -> Option<f64> {
-    let n = SAMPLE;
+    let (n, divide) = (SAMPLE, if dtype.is_float() { "/" } else { "//" });
     let text = format!(
         "@T.prim_func
 def main(A: T.Buffer(({n},), \"{dtype}\"), D: T.Buffer(({n},), \"{dtype}\"), B: T.Buffer(({n},), \"{dtype}\")):
     for i in range({n}):
         with T.block(\"B\"):
             vi = T.axis.spatial({n}, i)
-            B[vi] = A[vi] // D[vi]
+            B[vi] = A[vi] {divide} D[vi]
 "
     );
     rate_of(native, &text, time)
@@ -139,8 +139,9 @@ mod tests {
     #[test]
     fn functions_have_rates_of_their_own() {
         let r = measured("softmax", 1e15);
-        let [exp] = &r.functions[..] else { panic!("one function: {:?}", r.functions) };
+        let [exp, division] = &r.functions[..] else { panic!("two functions: {:?}", r.functions) };
         assert_eq!((exp.name, exp.calls), ("exp", 256.0 * 1024.0));
+        assert_eq!((division.name, division.calls), ("division", 256.0), "a reciprocal for each row");
         let us = r.operations_us.expect("a peak");
         assert!((us * 1e-6 * exp.gcalls * 1e9 / exp.calls - 1.0).abs() < 0.01, "nearly all of it is exp: {r:?}");
         assert_eq!(r.bound_us, r.traffic_us.max(us));
