@@ -336,9 +336,9 @@ fn shifted_when_stored(kernel: &Kernel, products: &[Products]) -> HashSet<Buffer
 
 // ---- hoisting ------------------------------------------------------------------------------------------------------
 
-/// The number of loops that must stay around work on a factor alone, and how often the others repeat it.
-fn hoisting(kernel: &Kernel, around: &[For], products: &Products, factor: usize) -> (usize, f64) {
-    let all = around.len();
+/// The number of loops around the nest from the outermost one to the last with which a factor moves; `None` if its elements
+/// may be read only where the nest is.
+fn moves_with(kernel: &Kernel, around: &[For], products: &Products, factor: usize) -> Option<usize> {
     let Bytes { buffer, index, .. } = products.factors[factor];
     let mut depth = 0;
     let (mut least, mut most) = (0i64, TERMS - 1);
@@ -352,32 +352,41 @@ fn hoisting(kernel: &Kernel, around: &[For], products: &Products, factor: usize)
     }
     let start = Affine::of(&kernel.arena, index);
     for &(atom, step) in &start.terms {
-        let Some(var) = kernel.arena.as_var(atom) else { return (all, 1.0) };
+        let var = kernel.arena.as_var(atom)?;
         if products.nest.levels.iter().any(|l| l.l.var == var) {
             continue;
         }
-        let Some(i) = around.iter().position(|l| l.var == var) else { return (all, 1.0) };
-        let Some(n) = kernel.arena.as_int(around[i].extent).filter(|&n| n > 0) else { return (all, 1.0) };
+        let i = around.iter().position(|l| l.var == var)?;
+        let n = kernel.arena.as_int(around[i].extent).filter(|&n| n > 0)?;
         depth = depth.max(i + 1);
         reach(step, n);
     }
     // Loops that do not run at all, and conditions, no longer protect the reads.
     let (least, most) = (start.constant.saturating_add(least), start.constant.saturating_add(most));
-    if least < 0 || most >= kernel.buffer(buffer).len {
-        return (all, 1.0);
-    }
+    (least >= 0 && most < kernel.buffer(buffer).len).then_some(depth)
+}
+
+/// The number of loops that must stay around work on a factor alone, and how often the others repeat it.
+fn hoisting(kernel: &Kernel, around: &[For], products: &Products, factor: usize) -> (usize, f64) {
+    let all = around.len();
+    let Some(depth) = moves_with(kernel, around, products, factor) else { return (all, 1.0) };
     let mut repeated = 1.0;
     for i in (depth..all).rev() {
-        let mut written = false;
-        kernel.for_each_stmt(around[i].body, &mut |_, stmt| {
-            written |= matches!(stmt, Stmt::Store { buffer: to, .. } if to == buffer);
-        });
-        if written {
+        if writes(kernel, around[i].body, products.factors[factor].buffer) {
             return (i + 1, repeated);
         }
         repeated *= kernel.arena.as_int(around[i].extent).map_or(1.0, |n| n.max(1) as f64);
     }
     (depth, repeated)
+}
+
+/// Whether statements store to a buffer.
+fn writes(kernel: &Kernel, body: Body, buffer: BufferId) -> bool {
+    let mut written = false;
+    kernel.for_each_stmt(body, &mut |_, stmt| {
+        written |= matches!(stmt, Stmt::Store { buffer: to, .. } if to == buffer);
+    });
+    written
 }
 
 /// Where the sums of a factor belong.
@@ -394,6 +403,9 @@ struct Hoisted {
 fn hoisting_of_sums(kernel: &Kernel, around: &[For], products: &Products, factor: usize) -> Hoisted {
     let (depth, repeated) = hoisting(kernel, around, products, factor);
     let mut best = Hoisted { depth, over: Vec::new(), repeated };
+    if moves_with(kernel, around, products, factor).is_none() {
+        return best;
+    }
     let Bytes { buffer, index, .. } = products.factors[factor];
     let start = Affine::of(&kernel.arena, index);
     let (mut over, mut repeated) = (Vec::new(), repeated);
@@ -403,11 +415,8 @@ fn hoisting_of_sums(kernel: &Kernel, around: &[For], products: &Products, factor
         .product();
     // Threads compute their own sums.
     for (i, l) in around.iter().enumerate().take(depth).rev().take_while(|(_, l)| l.kind != LoopKind::Parallel) {
-        let mut written = false;
-        kernel.for_each_stmt(l.body, &mut |_, stmt| {
-            written |= matches!(stmt, Stmt::Store { buffer: to, .. } if to == buffer);
-        });
-        let Some(extent) = kernel.arena.as_int(l.extent).filter(|&n| n > 0 && !written) else { break };
+        let extent = kernel.arena.as_int(l.extent).filter(|&n| n > 0 && !writes(kernel, l.body, buffer));
+        let Some(extent) = extent else { break };
         if start.terms.iter().any(|t| kernel.arena.as_var(t.0) == Some(l.var)) {
             len = len.saturating_mul(extent);
             over.push(i);
