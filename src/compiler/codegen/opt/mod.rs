@@ -106,6 +106,7 @@ const STRIP_MINE: &str = "strip_mine";
 const PIPELINE: &[Pass] = &[
     // Canonical form: affine accesses, loops without conditions.
     Pass { name: "simplify", run: Plain(|k, _| simplify::simplify(k)) },
+    Pass { name: "powers", run: Plain(|k, _| functions::powers(k)) },
     Pass { name: "specialize", run: Simplified(specialize::specialize) },
     Pass { name: "in_place", run: Simplified(|k, _| in_place::in_place(k)) },
     Pass { name: "delinearize", run: Simplified(|k, _| delinearize::delinearize(k)) },

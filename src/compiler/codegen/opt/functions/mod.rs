@@ -57,11 +57,30 @@ mod trig;
 use super::machine::Machine;
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, DType, Intrinsic};
-use crate::loopir::rewrite::map_operands;
+use crate::loopir::rewrite::{ExprMap, map_expr, map_operands};
 use crate::loopir::{Arena, Expr, ExprId, Kernel};
 use hashbrown::HashMap;
 use ops::Ops;
 use smallvec::SmallVec;
+
+/// Replaces powers with small constant exponents by products and the like, before passes decide what is arithmetic and
+/// what is a function.
+pub(super) fn powers(kernel: &mut Kernel) {
+    let body = kernel.body;
+    kernel.body = kernel.rebuild(body, &mut |kernel, _, id, stmt, out| {
+        let mut memo = ExprMap::default();
+        let new = map_operands(stmt, |e| {
+            map_expr(&mut kernel.arena, e, &mut memo, &mut |arena, e| match arena.expr(e) {
+                Expr::Call(Intrinsic::Pow, list) => match *arena.list(list) {
+                    [x, y] => pow::by_products(arena, x, y),
+                    _ => None,
+                },
+                _ => None,
+            })
+        });
+        out.push(if new == stmt { id } else { kernel.stmts.push(new) });
+    });
+}
 
 /// Expands the functions of the kernel.
 pub(super) fn functions(kernel: &mut Kernel, machine: &Machine) {
@@ -170,12 +189,6 @@ impl Expander<'_> {
     fn call(&mut self, arena: &mut Arena, e: ExprId, certain: bool) -> Option<ExprId> {
         let Expr::Call(function, list) = arena.expr(e) else { return None };
         let ty = arena.ty(e);
-        if function == Intrinsic::Pow
-            && let &[x, y] = arena.list(list)
-            && let Some(power) = pow::by_products(arena, x, y)
-        {
-            return Some(power);
-        }
         let expand = expansion(function, ty.dtype, self.machine)?;
         let args: SmallVec<[ExprId; 2]> = arena.list(list).into();
         let args: SmallVec<[ExprId; 2]> = args.into_iter().map(|a| arena.cast(DType::Float32, a)).collect();
