@@ -177,6 +177,10 @@ impl Generator {
         let (mut first, update) = match below(&mut self.rng, 5) {
             0 => (c(dtype, 5.0), format!("min(Y[i], {x})")),
             1 => (c(dtype, -5.0), format!("max(Y[i], {x})")),
+            // Products of many bytes as they are would overflow in one order and not in another.
+            2 if dtype == "float32" && input == "uint8" => {
+                (c(dtype, 1.0), format!("Y[i] * min(max({x} * 0.0078125, 0.5), 2.0)"))
+            }
             2 if dtype != "float16" => (c(dtype, 1.0), format!("Y[i] * ({x})")),
             _ => (c(dtype, 0.0), format!("Y[i] + {x}")),
         };
