@@ -15,7 +15,7 @@
 //!
 //! The pass handles the statements of one body at a time. It also removes stores to scratch that nothing reads.
 
-use crate::codegen::facts::{may_stop, reads_state};
+use crate::codegen::facts::{loads, may_stop, reads_state};
 use crate::ir::BinOp;
 use crate::ir::expr::FxBuild;
 use crate::loopir::rewrite::{ExprMap, for_each_expr, for_each_operand, map_expr, reads_memory};
@@ -117,11 +117,7 @@ impl Known {
     }
 
     fn forget_reads(&mut self, arena: &Arena, buffer: BufferId) {
-        self.values.retain(|_, &mut v| {
-            let mut reads = false;
-            for_each_expr(arena, v, &mut |e| reads |= matches!(arena.expr(e), Expr::Load(b, _) if b == buffer));
-            !reads
-        });
+        self.values.retain(|_, &mut v| !loads(arena, v, buffer));
     }
 
     fn forget_local(&mut self, arena: &Arena, local: LocalId) {

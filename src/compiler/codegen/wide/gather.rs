@@ -80,7 +80,10 @@ fn is_dense(offsets: &[i64]) -> bool {
 
 /// The difference of the offsets of neighbouring lanes, if it is the same everywhere.
 pub(super) fn regular_stride(arena: &Arena, e: ExprId) -> Option<i64> {
-    let (_, _, offsets) = offsets(arena, e)?;
+    regular(&offsets(arena, e)?.2)
+}
+
+fn regular(offsets: &[i64]) -> Option<i64> {
     let stride = offsets.get(1)?.checked_sub(offsets[0])?;
     offsets.windows(2).all(|pair| pair[1].checked_sub(pair[0]) == Some(stride)).then_some(stride)
 }
@@ -97,8 +100,7 @@ impl Gather {
 
     /// The distance of neighbouring lanes, if it is the same everywhere; one otherwise.
     fn stride(&self) -> i64 {
-        let mut pairs = self.offsets.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
-        pairs.next().filter(|&stride| stride > 0 && pairs.all(|other| other == stride)).unwrap_or(1)
+        regular(&self.offsets).filter(|&stride| stride > 0).unwrap_or(1)
     }
 
     pub(super) fn span(&self) -> Span {

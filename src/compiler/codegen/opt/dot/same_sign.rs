@@ -366,18 +366,23 @@ fn moves_with(kernel: &Kernel, around: &[For], products: &Products, factor: usiz
     (least >= 0 && most < kernel.buffer(buffer).len).then_some(depth)
 }
 
-/// The number of loops that must stay around work on a factor alone, and how often the others repeat it.
-fn hoisting(kernel: &Kernel, around: &[For], products: &Products, factor: usize) -> (usize, f64) {
-    let all = around.len();
-    let Some(depth) = moves_with(kernel, around, products, factor) else { return (all, 1.0) };
+/// The number of loops that must stay around work on a factor alone, and how often the others repeat it; `None` if all must
+/// stay, whatever they do.
+fn hoisted(kernel: &Kernel, around: &[For], products: &Products, factor: usize) -> Option<(usize, f64)> {
+    let depth = moves_with(kernel, around, products, factor)?;
     let mut repeated = 1.0;
-    for i in (depth..all).rev() {
+    for i in (depth..around.len()).rev() {
         if writes(kernel, around[i].body, products.factors[factor].buffer) {
-            return (i + 1, repeated);
+            return Some((i + 1, repeated));
         }
         repeated *= kernel.arena.as_int(around[i].extent).map_or(1.0, |n| n.max(1) as f64);
     }
-    (depth, repeated)
+    Some((depth, repeated))
+}
+
+/// As [`hoisted`], with all loops if they must stay.
+fn hoisting(kernel: &Kernel, around: &[For], products: &Products, factor: usize) -> (usize, f64) {
+    hoisted(kernel, around, products, factor).unwrap_or((around.len(), 1.0))
 }
 
 /// Whether statements store to a buffer.
@@ -401,11 +406,10 @@ struct Hoisted {
 
 /// Where the sums of a factor belong: also outside loops with which they move, if these are in a loop that repeats them.
 fn hoisting_of_sums(kernel: &Kernel, around: &[For], products: &Products, factor: usize) -> Hoisted {
-    let (depth, repeated) = hoisting(kernel, around, products, factor);
+    let Some((depth, repeated)) = hoisted(kernel, around, products, factor) else {
+        return Hoisted { depth: around.len(), over: Vec::new(), repeated: 1.0 };
+    };
     let mut best = Hoisted { depth, over: Vec::new(), repeated };
-    if moves_with(kernel, around, products, factor).is_none() {
-        return best;
-    }
     let Bytes { buffer, index, .. } = products.factors[factor];
     let start = Affine::of(&kernel.arena, index);
     let (mut over, mut repeated) = (Vec::new(), repeated);
