@@ -46,13 +46,13 @@
 //!
 //! This pass runs after reductions have been arranged, just before vectorisation.
 
-use super::constant_lanes::{is_tabular, values_of};
+use super::constant_lanes::{is_tabular, offsets_of};
 use super::machine::Machine;
 use super::vectorize::MOST_TABULATED;
 use super::walk::replace_loops;
 use super::widen::is_masked;
 use crate::ir::expr::FxBuild;
-use crate::ir::{BinOp, Const, DType};
+use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::{ExprMap, Substitution, for_each_expr};
 use crate::loopir::rewrite::{for_each_operand, for_each_value, map_expr, map_operands, mentions_var};
 use crate::loopir::{
@@ -302,15 +302,9 @@ fn is_near(arena: &Arena, index: ExprId, var: VarId, (n, lanes): (i64, i64)) -> 
     if !is_tabular(arena, index, var) {
         return None;
     }
-    let mut offsets = vec![0i64; usize::try_from(n).ok()?];
-    for &(atom, k) in &Affine::of(arena, index).terms {
-        if mentions_var(arena, atom, &mut |v| v == var) {
-            for (offset, value) in offsets.iter_mut().zip(values_of(arena, atom, var, 0..n)?) {
-                let Const::Int(value) = value else { return None };
-                *offset = offset.checked_add(value.checked_mul(k)?)?;
-            }
-        }
-    }
+    let mut moving = Affine::of(arena, index).terms;
+    moving.retain(|t| mentions_var(arena, t.0, &mut |v| v == var));
+    let offsets = offsets_of(arena, &moving, var, 0..n)?;
     let is_near = |vector: &[i64]| {
         let (least, most) = (vector.iter().min(), vector.iter().max());
         least.zip(most).is_some_and(|(least, most)| most.saturating_sub(*least) < MOST_APART * vector.len() as i64)

@@ -143,6 +143,23 @@ pub(super) fn is_tabular(arena: &Arena, index: ExprId, var: VarId) -> bool {
     affine.terms.iter().all(|t| !mentions(t.0) || is_function_of(arena, t.0, var))
 }
 
+/// The sums of multiples of functions of a variable for its values.
+pub(super) fn offsets_of(
+    arena: &Arena,
+    terms: &[(ExprId, i64)],
+    var: VarId,
+    range: std::ops::Range<i64>,
+) -> Option<Vec<i64>> {
+    let mut offsets: Vec<i64> = range.clone().map(|_| 0).collect();
+    for &(atom, k) in terms {
+        for (offset, value) in offsets.iter_mut().zip(values_of(arena, atom, var, range.clone())?) {
+            let Const::Int(value) = value else { return None };
+            *offset = offset.checked_add(value.checked_mul(k)?)?;
+        }
+    }
+    Some(offsets)
+}
+
 /// The elements of a buffer at an index in the iterations `first..first + n`, if it is a function of the counter but for a common
 /// base, and they are within a few registers.
 pub(super) fn elements_at(
@@ -154,21 +171,14 @@ pub(super) fn elements_at(
     rename: impl FnOnce(&mut Arena, ExprId) -> ExprId,
 ) -> Option<ExprId> {
     let sum = Affine::of(arena, index);
-    let mut base = Affine::constant(sum.constant);
-    let mut offsets: SmallVec<[i64; 16]> = (0..n).map(|_| 0).collect();
-    for &(atom, k) in &sum.terms {
-        if !crate::loopir::rewrite::mentions_var(arena, atom, &mut |v| v == var) {
-            base.add_term(atom, k);
-            continue;
-        }
-        if !is_function_of(arena, atom, var) {
-            return None;
-        }
-        for (offset, value) in offsets.iter_mut().zip(values_of(arena, atom, var, first..first + i64::from(n))?) {
-            let Const::Int(value) = value else { return None };
-            *offset = offset.checked_add(value.checked_mul(k)?)?;
-        }
+    let (moving, fixed): (Vec<_>, Vec<_>) = (sum.terms.iter().copied())
+        .partition(|&(atom, _)| crate::loopir::rewrite::mentions_var(arena, atom, &mut |v| v == var));
+    if !moving.iter().all(|&(atom, _)| is_function_of(arena, atom, var)) {
+        return None;
     }
+    let offsets = offsets_of(arena, &moving, var, first..first + i64::from(n))?;
+    let mut base = Affine::constant(sum.constant);
+    fixed.into_iter().for_each(|(atom, k)| base.add_term(atom, k));
     let base = base.to_expr(arena);
     let base = rename(arena, base);
     let base = Affine::of(arena, base);
