@@ -2,9 +2,10 @@
 //!
 //! *When*: a reduction that `register_tiles` does not tile, whose operands are contiguous along the reduction, and one
 //! of which does not move with the rows. *What*: one sketch is unchanged, and one has partial sums in vectors
-//! (`rfactor`) for a sampled number of rows. *Why*: data that rows share is loaded once, and their sums do not wait for
-//! each other. *Seeds*: 4 rows of 4 or 2 vectors and similar, then pairs with 8 to 16 simultaneous sums; those first if
-//! hardly any width divides the reduction.
+//! (`rfactor`) for a sampled number of rows, and of columns if there is an axis that the rows' own data does not move
+//! with (a product with a small batch). *Why*: data that rows or columns share is loaded once, and their sums do not
+//! wait for each other. *Seeds*: 4 rows of 4 or 2 vectors and similar, then pairs with 8 to 16 simultaneous sums; those
+//! first if hardly any width divides the reduction; with columns, the tiles with the fewest estimated cycles.
 //!
 //! ```python
 //! @T.prim_func
@@ -46,8 +47,9 @@
 //! *When*: a reduction that `register_tiles` does not tile because its operands are contiguous along the reduction, and
 //! one of whose operands serves several results. *What*: one schedule is unchanged; in the other one, the last loop of
 //! results is split by a sampled number of rows, and the reduction is vectorised: `rfactor` makes the partial sums a
-//! block of their own, which is placed under the loop over tiles. *Why*: data that rows share is loaded once for all of
-//! them, and their sums do not wait for each other.
+//! block of their own, which is placed under the loop over tiles. If the data of the rows serves another axis as well,
+//! the columns, that is split too, and its tiles follow inside: all of them use the rows while those are near. *Why*:
+//! data that rows share is loaded once for all of them, and their sums do not wait for each other.
 //!
 //! ```text
 //! for i, k: y[i] += A[i, k] * x[k]
@@ -75,6 +77,12 @@ pub(crate) struct DotTiles {
 
 /// Candidate numbers of rows.
 const ROWS: [i64; 5] = [1, 2, 4, 8, 16];
+/// Candidate numbers of rows, and of columns, of tiles that have both.
+const SIDES: [i64; 10] = [1, 2, 3, 4, 5, 6, 7, 8, 12, 16];
+/// Estimated cycles to add up the lanes of one sum: alone, and together with as many others as a vector has lanes.
+const ACROSS_LANES: [f64; 2] = [14.0, 3.0];
+/// Slowdown of a tile that spills.
+const SPILL: f64 = 3.0;
 /// Maximum number of vectors of partial sums per row.
 const MOST_VECTORS: i64 = 8;
 /// Position in `ROWS` and number of vectors, most promising first.
@@ -112,11 +120,13 @@ impl Rule for DotTiles {
     }
 }
 
-/// The two axes that are tiled.
+/// The axes that are tiled.
 #[derive(Clone, Copy)]
 struct Axes {
     /// The axis of rows.
     row: usize,
+    /// The axis of columns: the data of the rows does not move with it.
+    column: Option<usize>,
     /// The reduction axis along which operands are contiguous.
     k: usize,
 }
@@ -128,7 +138,55 @@ fn axes(c: &Contraction) -> Option<Axes> {
     })?;
     let row = c.of_kind(IterKind::Spatial).filter(|&a| c.axes[a].extent > 1).last()?;
     let is_shared = c.inputs.iter().any(|i| i.access.strides[row] == 0 && i.access.strides[k] == 1);
-    is_shared.then_some(Axes { row, k })
+    let serves = |&a: &usize| c.inputs.iter().all(|i| i.access.strides[row] == 0 || i.access.strides[a] == 0);
+    let column = c.of_kind(IterKind::Spatial).filter(|&a| a != row && c.axes[a].extent > 1).filter(serves).last();
+    is_shared.then_some(Axes { row, column, k })
+}
+
+/// The candidates of [`SIDES`] for an axis.
+fn sides(extent: i64) -> Vec<i64> {
+    SIDES.into_iter().filter(|&n| n <= extent).collect()
+}
+
+/// The extents that tiles with rows and columns are cut from.
+struct TileArea {
+    rows: i64,
+    columns: i64,
+    /// Vectors of the reduction.
+    vectors: i64,
+    /// Lanes of a vector.
+    lanes: i64,
+}
+
+impl TileArea {
+    /// Estimated cycles of all tiles of `rows` by `columns` that take `width` vectors at a time, if data is near.
+    fn cycles(&self, machine: &Core, rows: i64, columns: i64, width: i64) -> f64 {
+        let parts = |extent: i64, size: i64| [(extent / size, size), (i64::from(extent % size > 0), extent % size)];
+        let mut cycles = 0.0;
+        for (n_rows, rows) in parts(self.rows, rows) {
+            for (n_columns, columns) in parts(self.columns, columns) {
+                let (sums, loads) = ((rows * columns * width) as f64, ((rows + columns) * width) as f64);
+                let fits = sums + (rows.min(columns) * width) as f64 + 1.0 <= machine.vectors.registers as f64;
+                let step = (sums.max(loads) / Core::VECTOR_PORTS).max(Core::LATENCY) * if fits { 1.0 } else { SPILL };
+                let across_lanes = ACROSS_LANES[usize::from(rows % self.lanes == 0)];
+                let tile = step * (self.vectors / width) as f64 + (rows * columns) as f64 * across_lanes;
+                cycles += (n_rows * n_columns) as f64 * tile;
+            }
+        }
+        cycles
+    }
+
+    /// Positions of the numbers of rows, of columns and of the widths, most promising first.
+    fn ranked(&self, machine: &Core, widths: &[i64]) -> Vec<(usize, usize, usize)> {
+        let mut all = Vec::new();
+        for (r, &rows) in sides(self.rows).iter().enumerate() {
+            for (c, &columns) in sides(self.columns).iter().enumerate() {
+                all.extend(widths.iter().enumerate().map(|(w, &n)| (self.cycles(machine, rows, columns, n), r, c, w)));
+            }
+        }
+        all.sort_by(|a, b| a.0.total_cmp(&b.0));
+        all.into_iter().map(|(_, r, c, w)| (r, c, w)).collect()
+    }
 }
 
 /// Positions of row numbers and of widths, most promising first.
@@ -159,6 +217,11 @@ fn groups(c: &Contraction) -> Vec<(usize, i64)> {
 }
 
 impl DotTiles {
+    /// The positions of this variant.
+    fn chosen(&self, ranked: Vec<(usize, usize, usize)>) -> (usize, usize, usize) {
+        ranked.get(self.variant.min(ranked.len().saturating_sub(1))).copied().unwrap_or_default()
+    }
+
     fn tile(
         &self,
         draft: &mut Draft,
@@ -169,10 +232,26 @@ impl DotTiles {
     ) -> Result<(), ScheduleError> {
         let sch = &mut draft.sch;
         let loops = sch.get_loops(block)?;
-        let ranked = ranked(widths, self.machine.lanes(c.dtype));
-        let (rows, width) = ranked.get(self.variant.min(ranked.len().saturating_sub(1))).copied().unwrap_or_default();
-        let rows = sch.choose_among(&ROWS, rows)?;
+        let lanes = self.machine.lanes(c.dtype);
+        let (rows, columns, width) = match axes.column {
+            None => self.chosen(ranked(widths, lanes).into_iter().map(|(rows, width)| (rows, 0, width)).collect()),
+            Some(column) => {
+                let [rows, columns, long] = [axes.row, column, axes.k].map(|a| c.axes[a].extent);
+                let in_vectors: Vec<i64> = widths.iter().map(|w| w / lanes).collect();
+                let area = TileArea { rows, columns, vectors: long / lanes, lanes };
+                self.chosen(area.ranked(&self.machine, &in_vectors))
+            }
+        };
+        let of_rows = axes.column.map_or(ROWS.to_vec(), |_| sides(c.axes[axes.row].extent));
+        let rows = sch.choose_among(&of_rows, rows)?;
         let row = sch.split(loops[axes.row], vec![Arg::None, rows.into()])?;
+        let mut tiles = row[0];
+        if let Some(column) = axes.column {
+            let columns = sch.choose_among(&sides(c.axes[column].extent), columns)?;
+            let column = sch.split(loops[column], vec![Arg::None, columns.into()])?;
+            sch.reorder(&[row[0], column[0], column[1], row[1]])?;
+            tiles = column[0];
+        }
         let width = sch.choose_among(widths, width)?;
         let k = sch.split(loops[axes.k], vec![Arg::None, width.into()])?;
         let partial = sch.rfactor(k[1], c.output.n_dims() as i64)?;
@@ -182,14 +261,14 @@ impl DotTiles {
             sch.transform_layout(partial, ("write", 0), Lambda::splitting(c.output.n_dims() + 1, &groups))?;
         }
         // Unit loops are kept, so that the number of loops does not depend on the decisions.
-        sch.compute_at(partial, row[0], true)?;
+        sch.compute_at(partial, tiles, true)?;
         let n = (c.of_kind(IterKind::Spatial).count(), c.of_kind(IterKind::Reduce).count());
         let all = sch.get_loops(partial)?;
         let inner = &all[all.len().saturating_sub(1 + n.0 + n.1)..];
         let [lane, others @ ..] = inner else { return Ok(()) };
         let (results, reductions) = others.split_at(n.0.min(others.len()));
         sch.reorder(&[reductions, results, &[*lane]].concat())?;
-        draft.tiled.push(Tiled { complete_at: Some(row[0]), ..Tiled::new(block) });
+        draft.tiled.push(Tiled { complete_at: Some(tiles), ..Tiled::new(block) });
         Ok(())
     }
 }
