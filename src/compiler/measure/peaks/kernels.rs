@@ -149,6 +149,36 @@ mod x86 {
 
     read!(read_256, "avx2", 256, _mm256_setzero_si256, _mm256_loadu_si256, _mm256_xor_si256, 32);
     read!(read_512, "avx512f", 512, _mm512_setzero_si512, _mm512_loadu_si512, _mm512_xor_si512, 64);
+
+    macro_rules! write {
+        ($copy:ident, $fill:ident, $features:literal, $block:literal, $step:literal, $load:ident, $store:ident, $set1:ident) => {
+            /// Copies all blocks.
+            #[target_feature(enable = $features)]
+            pub(super) fn $copy(from: &[u8], to: &mut [u8]) {
+                for (from, to) in from.as_chunks::<$block>().0.iter().zip(to.as_chunks_mut::<$block>().0) {
+                    for i in (0..$block).step_by($step) {
+                        // SAFETY: a vector from `i` on lies within both blocks.
+                        unsafe { $store(to.as_mut_ptr().add(i).cast(), $load(from.as_ptr().add(i).cast())) };
+                    }
+                }
+            }
+
+            /// Fills all blocks.
+            #[target_feature(enable = $features)]
+            pub(super) fn $fill(to: &mut [u8]) {
+                let value = $set1(black_box(1));
+                for to in to.as_chunks_mut::<$block>().0 {
+                    for i in (0..$block).step_by($step) {
+                        // SAFETY: a vector from `i` on lies within the block.
+                        unsafe { $store(to.as_mut_ptr().add(i).cast(), value) };
+                    }
+                }
+            }
+        };
+    }
+
+    write!(copy_256, fill_256, "avx2", 256, 32, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_set1_epi8);
+    write!(copy_512, fill_512, "avx512f", 128, 64, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_set1_epi8);
 }
 
 /// Whether this machine supports the instruction set.
@@ -260,6 +290,34 @@ pub(super) fn read(data: &[u8]) -> u8 {
     }
 }
 
+/// Copies whole kilobytes with the widest loads and stores available.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn copy(from: &[u8], to: &mut [u8]) {
+    if is_x86_feature_detected!("avx512f") {
+        // SAFETY: support was checked above.
+        unsafe { x86::copy_512(from, to) }
+    } else if is_x86_feature_detected!("avx2") {
+        // SAFETY: support was checked above.
+        unsafe { x86::copy_256(from, to) }
+    } else {
+        to.copy_from_slice(from);
+    }
+}
+
+/// Fills whole kilobytes with ones by the widest stores available.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn fill(to: &mut [u8]) {
+    if is_x86_feature_detected!("avx512f") {
+        // SAFETY: support was checked above.
+        unsafe { x86::fill_512(to) }
+    } else if is_x86_feature_detected!("avx2") {
+        // SAFETY: support was checked above.
+        unsafe { x86::fill_256(to) }
+    } else {
+        to.fill(1);
+    }
+}
+
 /// Whether this machine supports the instruction set.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn has(isa: Isa) -> bool {
@@ -307,6 +365,16 @@ pub(super) fn fma_f64(_isa: Isa, rounds: u64) -> f64 {
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn read(data: &[u8]) -> u8 {
     read_plainly(data)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn copy(from: &[u8], to: &mut [u8]) {
+    to.copy_from_slice(from);
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn fill(to: &mut [u8]) {
+    to.fill(1);
 }
 
 fn read_plainly(data: &[u8]) -> u8 {
@@ -362,5 +430,15 @@ mod tests {
             data[position] = 0x5a;
             assert_eq!((read(&data), read_plainly(&data)), (0x5a, 0x5a), "{position}");
         }
+    }
+
+    #[test]
+    fn writing_writes_everything() {
+        let from: Vec<u8> = (0..4096u32).map(|i| (i % 251) as u8).collect();
+        let mut to = vec![0; from.len()];
+        copy(&from, &mut to);
+        assert!(from == to);
+        fill(&mut to);
+        assert!(to.iter().all(|&byte| byte == 1));
     }
 }
