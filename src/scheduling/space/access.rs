@@ -4,7 +4,7 @@
 //! range.
 
 use crate::ir::scalar::int::checked;
-use crate::ir::{BlockId, BufferRegion, Expr, ExprId, Func, VarId};
+use crate::ir::{BlockId, BufferId, BufferRegion, Expr, ExprId, ExprList, Func, VarId};
 
 /// The strides of a region's first element.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,10 +25,15 @@ impl Access {
     /// The access of the first element of `region` with respect to each of `vars`, with the others at 0. `None` if an
     /// index is not integer arithmetic on them, or a shape is not constant.
     pub(crate) fn of(func: &Func, region: &BufferRegion, vars: &[VarId]) -> Option<Access> {
+        Access::of_point(func, region.buffer, region.mins, vars)
+    }
+
+    /// The access of one element, as [`Access::of`].
+    pub(crate) fn of_point(func: &Func, buffer: BufferId, indices: ExprList, vars: &[VarId]) -> Option<Access> {
         let arena = &func.arena;
-        let buffer = arena.buffer(region.buffer);
+        let buffer = arena.buffer(buffer);
         let shape: Vec<i64> = arena.list(buffer.shape).iter().map(|&e| arena.as_int(e)).collect::<Option<_>>()?;
-        let mins = arena.list(region.mins);
+        let mins = arena.list(indices);
         let at = |moved: Option<VarId>| -> Option<Vec<i64>> {
             mins.iter().map(|&e| value(func, e, &|v| i64::from(moved == Some(v)))).collect()
         };

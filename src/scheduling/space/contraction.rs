@@ -3,7 +3,8 @@
 use super::access::Access;
 use super::analysis::{const_extent, is_trivial_binding};
 use crate::ir::preparation::layout_free;
-use crate::ir::{BlockId, DType, Func, IterKind};
+use crate::ir::visit::{for_each_own_expr, for_each_subexpr};
+use crate::ir::{BlockId, BufferId, DType, Expr, ExprList, Func, IterKind, VarId};
 
 /// An iteration variable of the block, bound to the loop at the same position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,7 +22,7 @@ pub(crate) struct Input {
     pub read: usize,
     /// Access of the operand.
     pub access: Access,
-    /// Whether the block reads it at a single point per iteration. Other operands keep their layout.
+    /// Whether the block reads the buffer at a single point per iteration. Others keep their layout, and are an operand for each point.
     pub is_point: bool,
     /// Whether it is a constant parameter of free layout.
     pub is_constant: bool,
@@ -69,8 +70,12 @@ impl Contraction {
         for (read, region) in node.reads.iter().enumerate().filter(|(_, r)| r.buffer != write.buffer) {
             let is_point = func.arena.list(region.extents).iter().all(|&e| func.arena.is_int(e, 1));
             let is_integer = func.arena.buffer(region.buffer).dtype.is_integer();
-            let (access, is_constant) = (Access::of(func, region, &vars)?, constant.contains(&region.buffer));
-            inputs.push(Input { read, access, is_point, is_constant, is_integer });
+            let is_constant = constant.contains(&region.buffer);
+            let of_region = || Access::of(func, region, &vars).map(|access| vec![access]);
+            let accesses = if is_point { None } else { points(func, block, region.buffer, &vars) };
+            for access in accesses.or_else(of_region)? {
+                inputs.push(Input { read, access, is_point, is_constant, is_integer });
+            }
         }
         let output = Access::of(func, write, &vars)?;
         Some(Contraction { axes, inputs, output, dtype: func.arena.buffer(write.buffer).dtype })
@@ -95,4 +100,21 @@ impl Contraction {
         let dims = |kind| self.of_kind(kind).filter(|&a| self.axes[a].extent > 1).filter_map(|a| input.access.dims[a]);
         dims(IterKind::Reduce).any(|r| dims(IterKind::Spatial).any(|s| s == r))
     }
+}
+
+/// How the block's variables move the different elements that it reads of a buffer, of which its region is only the hull (`A[i, k]` and
+/// `A[j, k]` in `A * A^T`); `None` if there is only one, or one is not arithmetic on the variables.
+fn points(func: &Func, block: BlockId, buffer: BufferId, vars: &[VarId]) -> Option<Vec<Access>> {
+    let mut found: Vec<ExprList> = Vec::new();
+    for s in func.subtree(block.stmt()) {
+        for_each_own_expr(func, s, &mut |root| {
+            for_each_subexpr(&func.arena, root, &mut |e| match func.arena.expr(e) {
+                Expr::Load(of, indices) if of == buffer && !found.contains(&indices) => found.push(indices),
+                _ => {}
+            });
+        });
+    }
+    let accesses: Vec<Access> =
+        found.iter().map(|&at| Access::of_point(func, buffer, at, vars)).collect::<Option<_>>()?;
+    (accesses.len() > 1).then_some(accesses)
 }
