@@ -17,13 +17,15 @@ pub struct Draft {
     pub deinterleaved: Vec<Deinterleaved>,
 }
 
-/// A copy of windows, one column for each result.
+/// A copy of windows, one column or row for each result.
 #[derive(Clone, Copy, Debug)]
 pub struct Unfolded {
     /// The block that reads the copy.
     pub block: Rv,
-    /// The block that makes it. Its last two loops are over the steps of the reduction and over results.
+    /// The block that makes it. Its last two loops are over the steps of the reduction and over results, or the other way round.
     pub copy: Rv,
+    /// Whether the window of a result is a row.
+    pub is_row_by_row: bool,
     /// Number of results of a row, if there are several rows.
     pub row: Option<i64>,
 }

@@ -55,7 +55,7 @@ pub(crate) fn auto(machine: Core, variant: usize) -> Vec<Box<dyn Rule>> {
         Box::new(auto_inline::AutoInline::auto()),
         Box::new(merge_axes::MergeAxes),
         Box::new(split_groups::SplitGroups),
-        Box::new(unfold_windows::UnfoldWindows),
+        Box::new(unfold_windows::UnfoldWindows { machine }),
         Box::new(deinterleave_windows::DeinterleaveWindows { machine }),
         Box::new(channel_lanes::ChannelLanes { machine }),
         Box::new(column_strips::ColumnStrips { machine, variant }),

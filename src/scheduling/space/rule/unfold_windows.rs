@@ -4,8 +4,9 @@
 //! convolution with channels first: of bytes, if the weights are not constant; of floats, if rows of results are shorter than
 //! a vector or their elements read the operand with a stride. *What*: one sketch is unchanged, and one copies the windows
 //! side by side (`reindex`), so that the convolution is a product of matrices: the reduction is one axis, and so are rows
-//! and columns. *Why*: groups of four steps of the reduction are then contiguous in the weights as they are, and columns
-//! fill vectors however short the rows of an image are.
+//! and columns. If there are few results for each weight, another copies each window as a row, for `dot_tiles`. *Why*:
+//! groups of four steps of the reduction are then contiguous in the weights as they are, and columns fill vectors however
+//! short the rows of an image are; a handful of columns does not fill them, but the steps of the reduction do.
 //!
 //! ```python
 //! @T.prim_func
@@ -50,6 +51,8 @@
 //! for k, p: U[k, p] = X[k // 9, p // 8 + k % 9 // 3, p % 8 + k % 3]
 //! for o, p, k: Y[o, p] += U[k, p] * W[o, k]
 //! ```
+//!
+//! With few results, the copy is `U[p, k]`.
 
 use super::super::analysis::live_block;
 use super::super::contraction::{Contraction, Input};
@@ -57,11 +60,16 @@ use super::super::draft::{Draft, Unfolded};
 use super::Rule;
 use super::merge_axes::{MergeAxes, merged};
 use crate::ir::{DType, IterKind};
+use crate::machine::Core;
 use crate::machine::register_tile::MOST_APART;
 use crate::schedule::arg::{Lambda, LambdaExpr, Rv};
 use crate::schedule::error::ScheduleError;
+use smallvec::SmallVec;
 
-pub(crate) struct UnfoldWindows;
+pub(crate) struct UnfoldWindows {
+    /// The machine whose vectors hold results, or steps of the reduction.
+    pub machine: Core,
+}
 
 /// Number of products that one lane of a byte dot product accumulates.
 const QUAD: i64 = 4;
@@ -69,6 +77,8 @@ const QUAD: i64 = 4;
 const REUSE: i64 = 16;
 /// Minimum number of floats in a row of the result that need no copy: most of a vector.
 const ROW: i64 = 16;
+/// Maximum number of results of a weight that are few.
+const FEW: i64 = 36;
 /// Maximum size of the copy in bytes: a few times a second-level cache.
 const MAX_COPY: i64 = 8 << 20;
 
@@ -79,11 +89,13 @@ impl Rule for UnfoldWindows {
 
     fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
         let Some((index, id)) = live_block(&draft.sch, block) else { return Ok(vec![draft]) };
-        let Some(windows) = Contraction::of(draft.sch.func(index), id).and_then(|c| Windows::of(&c)) else {
+        let Some(windows) = Contraction::of(draft.sch.func(index), id).and_then(|c| Windows::of(&c, &self.machine))
+        else {
             return Ok(vec![draft]);
         };
         // What a primitive refuses is not offered.
-        let unfolded = windows.unfold(&draft, block).ok().flatten();
+        let unfolded = windows.orders.iter().filter_map(|&order| windows.unfold(&draft, block, order).ok().flatten());
+        let unfolded: Vec<Draft> = unfolded.collect();
         Ok([draft].into_iter().chain(unfolded).collect())
     }
 }
@@ -98,10 +110,21 @@ struct Windows {
     /// Positions in `axes` of the axes of the reduction, and of the innermost ones of the result.
     reduction: Vec<usize>,
     pixels: Vec<usize>,
+    /// The copies that are offered.
+    orders: SmallVec<[Order; 2]>,
+}
+
+/// What is innermost in a copy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// The results.
+    Pixels,
+    /// The steps of the reduction.
+    Steps,
 }
 
 impl Windows {
-    fn of(c: &Contraction) -> Option<Windows> {
+    fn of(c: &Contraction, machine: &Core) -> Option<Windows> {
         let [a, b] = &c.inputs[..] else { return None };
         let of_bytes = c.inputs.iter().all(|i| i.access.element_bytes == 1 && i.is_integer && i.is_point);
         let of_bytes = of_bytes && c.dtype.is_integer() && c.dtype.bytes() == QUAD as usize;
@@ -145,8 +168,12 @@ impl Windows {
                 let stride = x.access.strides[i];
                 c.axes[i].extent >= ROW && stride == 1 || stride > MOST_APART
             };
-            if of_floats && pixels.last().is_none_or(needs_no_copy) {
-                return None;
+            let mut orders = SmallVec::new();
+            if of_bytes || pixels.last().is_some_and(|last| !needs_no_copy(last)) {
+                orders.push(Order::Pixels);
+            }
+            if of_floats && c.dtype == DType::Float32 && size <= FEW && steps % machine.lanes(c.dtype) == 0 {
+                orders.push(Order::Steps);
             }
             let all = long(IterKind::Spatial).filter(|&i| moves(i)).map(|i| c.axes[i].extent).product::<i64>();
             let is_small = all.saturating_mul(steps).saturating_mul(x.access.element_bytes) <= MAX_COPY;
@@ -164,12 +191,12 @@ impl Windows {
             let positions = |of: Vec<usize>| of.iter().filter_map(|i| axes.iter().position(|a| a == i)).collect();
             let reduction: Vec<usize> = positions(c.of_kind(IterKind::Reduce).collect());
             let pixels = positions(pixels);
-            Some(Windows { read: x.read, axes, extents, reduction, pixels })
+            Some(Windows { read: x.read, axes, extents, reduction, pixels, orders })
         })
     }
 
     /// The changed schedule; `None` if axes cannot be merged.
-    fn unfold(&self, draft: &Draft, block: Rv) -> Result<Option<Draft>, ScheduleError> {
+    fn unfold(&self, draft: &Draft, block: Rv, order: Order) -> Result<Option<Draft>, ScheduleError> {
         let mut new = draft.clone();
         let sch = &mut new.sch;
         let copy = sch.reindex_read(block, self.read as i64)?;
@@ -179,32 +206,31 @@ impl Windows {
         }
         let is_other = |&d: &usize| !self.reduction.contains(&d) && !self.pixels.contains(&d);
         let others: Vec<usize> = (0..n).filter(is_other).collect();
-        let order: Vec<usize> = [&others[..], &self.reduction, &self.pixels].concat();
-        sch.lay_out_written(copy, n, order.iter().map(|&d| LambdaExpr::Param(d)).collect())?;
+        let groups = match order {
+            Order::Pixels => [&self.reduction[..], &self.pixels],
+            Order::Steps => [&self.pixels[..], &self.reduction],
+        };
+        let dims: Vec<usize> = [&others[..], groups[0], groups[1]].concat();
+        sch.lay_out_written(copy, n, dims.iter().map(|&d| LambdaExpr::Param(d)).collect())?;
         let Some(mut new) = MergeAxes::merged(new, block) else { return Ok(None) };
         let sch = &mut new.sch;
-        // The copy in the new order, and then its iterations: the other dimensions, the reduction, the pixels.
-        let flat = |others: Vec<usize>, reduction: &[usize], pixels: &[usize]| {
-            let part = |dims: &[usize], of: &[usize]| {
+        // The copy in the new order, and then its iterations: the other dimensions, and the groups.
+        let flat = |others: Vec<usize>, parts: [&[usize]; 2]| {
+            let merged_part = |(dims, of): (&[usize], &[usize])| {
                 let extents: Vec<i64> = of.iter().map(|&d| self.extents[d]).collect();
                 merged(dims, &extents)
             };
-            let mut results: Vec<LambdaExpr> = others.into_iter().map(LambdaExpr::Param).collect();
-            if !reduction.is_empty() {
-                results.push(part(reduction, &self.reduction));
-            }
-            results.push(part(pixels, &self.pixels));
-            results
+            let parts = parts.into_iter().zip(groups).filter(|(dims, _)| !dims.is_empty()).map(merged_part);
+            others.into_iter().map(LambdaExpr::Param).chain(parts).collect::<Vec<LambdaExpr>>()
         };
-        let (first, second) = (others.len(), others.len() + self.reduction.len());
+        let (first, second) = (others.len(), others.len() + groups[0].len());
         let places: Vec<usize> = (0..n).collect();
-        let results = flat(places[..first].to_vec(), &places[first..second], &places[second..]);
-        sch.lay_out_written(copy, n, results)?;
+        sch.lay_out_written(copy, n, flat(places[..first].to_vec(), [&places[first..second], &places[second..]]))?;
         let params = (0..n).map(|i| format!("i{i}").as_str().into()).collect();
-        let results = flat(others, &self.reduction, &self.pixels);
+        let results = flat(others, groups);
         sch.transform_block_layout(copy, Lambda { params, results, scalar: false, ranges: false })?;
         let row = self.pixels.last().filter(|_| self.pixels.len() > 1).map(|&d| self.extents[d]);
-        new.unfolded.push(Unfolded { block, copy, row });
+        new.unfolded.push(Unfolded { block, copy, row, is_row_by_row: order == Order::Steps });
         Ok(Some(new))
     }
 }
