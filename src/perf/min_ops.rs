@@ -6,7 +6,7 @@
 
 use crate::ir::expr::{Arena, Const, Expr, ExprId, ExprList, VarId};
 use crate::ir::op::{BinOp, Intrinsic};
-use crate::ir::stmt::{Stmt, StmtId};
+use crate::ir::stmt::{IterKind, Stmt, StmtId};
 use crate::ir::visit::vars_of;
 use crate::ir::{BufferId, DType, Func};
 use std::collections::BTreeMap;
@@ -16,6 +16,12 @@ use std::collections::BTreeMap;
 pub(crate) struct MinOps {
     /// All operations, calls included.
     pub ops: f64,
+    /// Products of floats, and divisions, which are products with reciprocals.
+    products: f64,
+    /// Additions and subtractions of floats of 32 and 64 bits.
+    additions: f64,
+    /// Minima and maxima of such floats.
+    extremes: f64,
     /// Calls of functions of scalars, by function and data type.
     pub calls: BTreeMap<(Intrinsic, DType), f64>,
     /// Divisions by what is not constant, by data type. Floats count once for each divisor, whose reciprocal others are
@@ -34,8 +40,17 @@ impl MinOps {
         MinOps { lookups: count.lookups, ..min }
     }
 
+    /// The additions, minima and maxima that are not part of a multiply-add. Those of windows that share their sums with others, as in
+    /// pooling, are left out.
+    pub(crate) fn unfused(&self) -> f64 {
+        self.extremes + (self.additions - self.products).max(0.0)
+    }
+
     fn and(mut self, other: MinOps) -> MinOps {
         self.ops += other.ops;
+        self.products += other.products;
+        self.additions += other.additions;
+        self.extremes += other.extremes;
         for (key, n) in other.calls {
             *self.calls.entry(key).or_default() += n;
         }
@@ -60,11 +75,20 @@ struct Count<'a> {
     gathered: BTreeMap<BufferId, Option<f64>>,
     /// Loads of single elements at computed places.
     lookups: f64,
+    /// The loop variables over which the block reduces.
+    reduced: Vec<VarId>,
 }
 
 impl<'a> Count<'a> {
     fn new(func: &'a Func) -> Count<'a> {
-        Count { func, loops: Vec::new(), meaning: BTreeMap::new(), gathered: BTreeMap::new(), lookups: 0.0 }
+        Count {
+            func,
+            loops: Vec::new(),
+            meaning: BTreeMap::new(),
+            gathered: BTreeMap::new(),
+            lookups: 0.0,
+            reduced: Vec::new(),
+        }
     }
 
     fn all(&mut self, body: &[StmtId]) -> MinOps {
@@ -84,15 +108,24 @@ impl<'a> Count<'a> {
                 for iter in &b.iters {
                     self.define(iter.var, iter.value);
                 }
+                let over = b.iters.iter().filter(|i| i.kind == IterKind::Reduce);
+                let over = over.flat_map(|i| self.loop_vars(i.value)).collect();
+                let around = std::mem::replace(&mut self.reduced, over);
                 // The init is left out: initial values are nearly always constants.
-                self.all(&b.body)
+                let inside = self.all(&b.body);
+                self.reduced = around;
+                inside
             }
             Stmt::Store { buffer, indices, value } => {
                 self.accesses(*value);
                 self.lookups += self.lookups_in(*value);
                 func.arena.list(*indices).iter().for_each(|&i| self.accesses(i));
                 self.access(*buffer, func.arena.list(*indices));
-                self.expr(*value, &mut Vec::new())
+                let mut min = self.expr(*value, &mut Vec::new());
+                if self.is_of_windows(*value) {
+                    (min.additions, min.extremes) = (0.0, 0.0);
+                }
+                min
             }
             Stmt::Evaluate(value) => {
                 self.accesses(*value);
@@ -187,6 +220,23 @@ impl<'a> Count<'a> {
         reads(self.func, last) || outer.iter().any(moves)
     }
 
+    /// Whether an update reduces windows that overlap, without weights: parts of their sums are those of others as well. No index of
+    /// what is added depends on the variables of the reduction alone.
+    fn is_of_windows(&self, value: ExprId) -> bool {
+        fn has_own(count: &Count<'_>, e: ExprId) -> bool {
+            let arena = &count.func.arena;
+            let is_own = |&i: &ExprId| {
+                let vars = count.loop_vars(i);
+                !vars.is_empty() && vars.iter().all(|v| count.reduced.contains(v))
+            };
+            let mut found = matches!(arena.expr(e), Expr::Load(_, indices) if arena.list(indices).iter().any(is_own));
+            arena.for_each_child(e, |c| found |= has_own(count, c));
+            found
+        }
+        let reduces = self.loops.iter().any(|(v, n)| *n > 1.0 && self.reduced.contains(v));
+        reduces && !has_own(self, value)
+    }
+
     /// The least number of times that an expression must be computed.
     fn times(&self, e: ExprId) -> f64 {
         let vars = self.loop_vars(e);
@@ -246,6 +296,15 @@ impl<'a> Count<'a> {
             | Expr::Shuffle(..)
             | Expr::Builtin(..) => {}
         }
+        let dtype = self.func.arena.dtype(e);
+        match self.func.arena.expr(e) {
+            Expr::Binary(BinOp::Mul | BinOp::Div, ..) | Expr::Call(Intrinsic::Pow | Intrinsic::Fma, _) => {
+                min.products = min.ops;
+            }
+            Expr::Binary(BinOp::Add | BinOp::Sub, ..) if is_whole(dtype) => min.additions = min.ops,
+            Expr::Binary(BinOp::Min | BinOp::Max, ..) if is_whole(dtype) => min.extremes = min.ops,
+            _ => {}
+        }
         self.func.arena.for_each_child(e, |c| min = std::mem::take(&mut min).and(self.expr(c, seen)));
         min
     }
@@ -259,6 +318,11 @@ fn products(arena: &Arena, function: Intrinsic, args: ExprList) -> Option<f64> {
         Const::Float(3.0 | 4.0) if function == Intrinsic::Pow => Some(2.0),
         _ => None,
     }
+}
+
+/// Is it a float that no narrower one can stand for?
+fn is_whole(dtype: DType) -> bool {
+    matches!(dtype, DType::Float32 | DType::Float64)
 }
 
 /// Does an expression read memory?
@@ -373,6 +437,31 @@ def main(A: T.Buffer((64,), \"float32\"), B: T.Buffer((64,), \"float32\")):
         assert_eq!(min_ops("2"), (64.0, 0));
         assert_eq!(min_ops("4"), (128.0, 0));
         assert_eq!(min_ops("2.5"), (64.0, 1));
+    }
+
+    #[test]
+    fn additions_of_multiply_adds_and_of_overlapping_windows_are_fused() {
+        let unfused = |value: &str| {
+            let text = format!(
+                "@T.prim_func
+def main(A: T.Buffer((70,), \"float32\"), W: T.Buffer((3,), \"float32\"), B: T.Buffer((64,), \"float32\")):
+    for i, r in T.grid(64, 3):
+        with T.block(\"B\"):
+            vi, vr = T.axis.remap(\"SR\", [i, r])
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = {value}
+"
+            );
+            let module = parse(&text, "unfused", &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}")).module;
+            MinOps::of(&module.funcs[0]).unfused()
+        };
+        assert_eq!(unfused("B[vi] + A[vi + vr] * W[vr]"), 0.0);
+        assert_eq!(unfused("T.max(B[vi], A[vi + vr] + W[vr])"), 64.0 * 3.0 * 2.0);
+        assert_eq!(unfused("T.max(B[vi], A[vi + vr] * W[vr])"), 64.0 * 3.0);
+        assert_eq!(unfused("T.max(B[vi], A[vi + vr])"), 0.0);
+        assert_eq!(unfused("B[vi] + W[vr]"), 64.0 * 3.0);
+        assert_eq!(unfused("B[vi] + T.Cast(\"float32\", T.Cast(\"float16\", W[vr]) + T.float16(1))"), 64.0 * 3.0);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //!
 //! * *operations*: the [minimum](super::min_ops) of operations. Functions of scalars (`exp`, `tanh`, …) run at the rate that
 //!   compiled code reaches for each alone, on data in the nearest cache. All other operations run at the peak of
-//!   multiply-adds. Elements whose last index is computed from elements of other buffers, or another index from elements that change
+//!   multiply-adds, but those that cannot be part of one no faster than additions and maxima by turns. Elements whose last index is computed from elements of other buffers, or another index from elements that change
 //!   with the last one, are looked up one by one, at the rate of compiled code that does nothing else;
 //! * *traffic*: every parameter that is accessed moves once, at the rate at which the machine copies as many bytes as are both read
 //!   and written, and reads or writes the others. Temporaries are free, since a good schedule keeps them in near caches.
@@ -53,6 +53,9 @@ pub struct FunctionRate {
     pub gcalls: f64,
 }
 
+/// The peak of multiply-adds is at most so many times the rate of additions.
+const SLOWEST_SUMS: f64 = 4.0;
+
 /// The rates of a machine from which the bounds follow.
 pub(crate) struct Rates<'a> {
     /// The machine.
@@ -63,6 +66,8 @@ pub(crate) struct Rates<'a> {
     pub peak: Option<f64>,
     /// The clock.
     pub clock: &'a dyn Timer,
+    /// Additions and maxima of floats per second, on all threads; `None` if that cannot be measured.
+    pub sums: &'a mut dyn FnMut() -> Option<f64>,
     /// Calls of a function of scalars per second on one thread; `None` if that cannot be measured.
     pub function: &'a mut dyn FnMut(Intrinsic, DType) -> Option<f64>,
     /// Divisions per second on one thread; `None` if that cannot be measured.
@@ -76,7 +81,9 @@ impl Roofline {
     pub(crate) fn new(func: &Func, bytes: u64, rates: &mut Rates<'_>) -> Roofline {
         let threads = f64::from(rates.threads.max(1));
         let mut functions = Vec::new();
-        let MinOps { ops: mut rest, calls, divisions, lookups } = MinOps::of(func);
+        let least = MinOps::of(func);
+        let unfused = least.unfused();
+        let MinOps { ops: mut rest, calls, divisions, lookups, .. } = least;
         for ((function, dtype), calls) in calls {
             if let Some(rate) = is_slow(function).then(|| (rates.function)(function, dtype)).flatten() {
                 rest -= calls;
@@ -97,7 +104,11 @@ impl Roofline {
         let in_functions: f64 = functions.iter().map(|f| f.calls / f.gcalls / 1e9).sum();
         // A program without multiply-adds may have no peak.
         let operations = match rates.peak {
-            Some(peak) => Some(rest.max(0.0) / peak + in_functions),
+            Some(peak) => {
+                let is_bound = unfused * SLOWEST_SUMS > rest;
+                let sums = is_bound.then(|| (rates.sums)()).flatten().map_or(0.0, |rate| unfused / rate);
+                Some((rest.max(0.0) / peak).max(sums) + in_functions)
+            }
             None => (in_functions > 0.0).then_some(in_functions),
         };
         let level = Level::of(bytes, rates.target);

@@ -9,7 +9,7 @@ use crate::check::params;
 use crate::check::reference::{self, Job};
 use crate::codegen::{self, CodegenOptions, RunContext, Workers};
 use crate::database::{Failure, FailureKind, Timestamp};
-use crate::ir::{DType, Func};
+use crate::ir::{BufferId, DType, Func};
 use crate::lower;
 use crate::machine::{Isa, Target};
 use crate::measure::{
@@ -167,9 +167,22 @@ impl Native {
             // Half precision is computed in float32.
             (_, false) => PeakLoop::new(isa, PeakWork::Float32)?,
         };
+        Some(self.setting_of(peak_loop))
+    }
+
+    fn setting_of(&self, peak_loop: PeakLoop) -> PeakSetting {
         // More threads than cores are no faster.
         let threads = self.setting.threads.min(self.native.cores.max(1));
-        Some(PeakSetting { peak_loop, threads, cores: self.cores.clone() })
+        PeakSetting { peak_loop, threads, cores: self.cores.clone() }
+    }
+
+    /// Additions and maxima of floats per second, in the data type of a function and with the widest vectors; `None` if this machine has
+    /// no loop for them.
+    pub(super) fn rate_of_sums(&self, func: &Func) -> Option<f64> {
+        let is_double = |b: BufferId| func.arena.buffer(b).dtype == DType::Float64;
+        let has_doubles = func.params.iter().filter_map(|p| p.buffer).any(is_double);
+        let work = if has_doubles { PeakWork::Sums64 } else { PeakWork::Sums32 };
+        Some(self.setting_of(PeakLoop::new(self.native.best_isa(), work)?).measure().flops())
     }
 
     fn reference(&self, job: Job) -> ReferenceJob {

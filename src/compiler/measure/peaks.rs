@@ -33,6 +33,10 @@ pub enum PeakWork {
     Float32,
     /// Multiply-adds of `float64`.
     Float64,
+    /// Alternating additions and maxima of `float32`.
+    Sums32,
+    /// Alternating additions and maxima of `float64`.
+    Sums64,
     /// Dot products of four bytes each, of any sign, accumulated in `int32`.
     Dots,
     /// Integer operations: alternating products and sums, or if there are no products, operations as fast as sums.
@@ -51,7 +55,7 @@ impl PeakLoop {
     /// The loop for an instruction set; `None` if this machine does not support it.
     pub fn new(isa: Isa, work: PeakWork) -> Option<PeakLoop> {
         let is_available = match work {
-            PeakWork::Float32 | PeakWork::Float64 => kernels::has(isa),
+            PeakWork::Float32 | PeakWork::Float64 | PeakWork::Sums32 | PeakWork::Sums64 => kernels::has(isa),
             PeakWork::Dots => kernels::has_dots(isa),
             PeakWork::Integers { .. } => kernels::has_integers(isa),
         };
@@ -61,8 +65,8 @@ impl PeakLoop {
     /// Number of operations of `rounds` rounds on one thread.
     fn operations(&self, rounds: u64) -> f64 {
         let bits = match self.work {
-            PeakWork::Float32 => 32,
-            PeakWork::Float64 => 64,
+            PeakWork::Float32 | PeakWork::Sums32 => 32,
+            PeakWork::Float64 | PeakWork::Sums64 => 64,
             PeakWork::Dots => 8,
             // Products of bytes, and of 64 bits, consist of other instructions.
             PeakWork::Integers { bits, multiplies: false }
@@ -78,6 +82,8 @@ impl PeakLoop {
         match self.work {
             PeakWork::Float64 => _ = black_box(kernels::fma_f64(self.isa, rounds)),
             PeakWork::Float32 => _ = black_box(kernels::fma_f32(self.isa, rounds)),
+            PeakWork::Sums32 => _ = black_box(kernels::sums_f32(self.isa, rounds)),
+            PeakWork::Sums64 => _ = black_box(kernels::sums_f64(self.isa, rounds)),
             PeakWork::Dots => _ = black_box(kernels::dots(self.isa, rounds)),
             PeakWork::Integers { bits, multiplies } => {
                 _ = black_box(kernels::integers(self.isa, bits, multiplies, rounds));

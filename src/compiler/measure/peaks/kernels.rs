@@ -49,6 +49,37 @@ mod x86 {
     fma!(f32_512, "avx512f", __m512, f32, 16, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_storeu_ps);
     fma!(f64_512, "avx512f", __m512d, f64, 8, _mm512_set1_pd, _mm512_fmadd_pd, _mm512_storeu_pd);
 
+    macro_rules! sums {
+        ($name:ident, $features:literal, $vector:ty, $scalar:ty, $lanes:literal, $set1:ident, $add:ident, $max:ident, $store:ident) => {
+            /// Repeats `a = max(a + x, y)` in each accumulator; the values end at `y`.
+            #[target_feature(enable = $features)]
+            pub(super) fn $name(rounds: u64) -> $scalar {
+                let (x, y) = ($set1(black_box(-0.25)), $set1(black_box(0.5)));
+                let mut a: [$vector; ACCUMULATORS] = [$set1(1.0); ACCUMULATORS];
+                for _ in 0..rounds {
+                    for a in &mut a {
+                        *a = $max($add(*a, x), y);
+                    }
+                }
+                let mut sum = 0.0;
+                for a in a {
+                    let mut lanes = [0.0; $lanes];
+                    // SAFETY: the array has the size of the vector.
+                    unsafe { $store(lanes.as_mut_ptr(), a) };
+                    sum += lanes.iter().sum::<$scalar>();
+                }
+                sum
+            }
+        };
+    }
+
+    sums!(sums32_128, "sse2", __m128, f32, 4, _mm_set1_ps, _mm_add_ps, _mm_max_ps, _mm_storeu_ps);
+    sums!(sums64_128, "sse2", __m128d, f64, 2, _mm_set1_pd, _mm_add_pd, _mm_max_pd, _mm_storeu_pd);
+    sums!(sums32_256, "avx2", __m256, f32, 8, _mm256_set1_ps, _mm256_add_ps, _mm256_max_ps, _mm256_storeu_ps);
+    sums!(sums64_256, "avx2", __m256d, f64, 4, _mm256_set1_pd, _mm256_add_pd, _mm256_max_pd, _mm256_storeu_pd);
+    sums!(sums32_512, "avx512f", __m512, f32, 16, _mm512_set1_ps, _mm512_add_ps, _mm512_max_ps, _mm512_storeu_ps);
+    sums!(sums64_512, "avx512f", __m512d, f64, 8, _mm512_set1_pd, _mm512_add_pd, _mm512_max_pd, _mm512_storeu_pd);
+
     macro_rules! integers {
         ($name:ident, $features:literal, $vector:ty, $set1:ident, |$a:ident, $x:ident, $y:ident| $step:expr) => {
             /// Repeats two operations on each accumulator that no compiler can simplify.
@@ -218,6 +249,33 @@ pub(super) fn fma_f64(isa: Isa, rounds: u64) -> f64 {
     }
 }
 
+/// Two operations for each element: an addition and a maximum.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn sums_f32(isa: Isa, rounds: u64) -> f32 {
+    assert!(has(isa), "a peak loop is made for instructions that are there");
+    // SAFETY: support was checked above.
+    unsafe {
+        match isa {
+            Isa::Portable => x86::sums32_128(rounds),
+            Isa::Avx2 | Isa::Avx512Ymm => x86::sums32_256(rounds),
+            Isa::Avx512 => x86::sums32_512(rounds),
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(super) fn sums_f64(isa: Isa, rounds: u64) -> f64 {
+    assert!(has(isa), "a peak loop is made for instructions that are there");
+    // SAFETY: support was checked above.
+    unsafe {
+        match isa {
+            Isa::Portable => x86::sums64_128(rounds),
+            Isa::Avx2 | Isa::Avx512Ymm => x86::sums64_256(rounds),
+            Isa::Avx512 => x86::sums64_512(rounds),
+        }
+    }
+}
+
 /// Whether this machine has byte dot products in vectors of this width.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn has_dots(isa: Isa) -> bool {
@@ -363,6 +421,24 @@ pub(super) fn fma_f64(_isa: Isa, rounds: u64) -> f64 {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
+pub(super) fn sums_f32(_isa: Isa, rounds: u64) -> f32 {
+    let mut a = [[1.0f32; 4]; ACCUMULATORS];
+    for _ in 0..rounds {
+        a.as_flattened_mut().iter_mut().for_each(|a| *a = (*a + std::hint::black_box(-0.25)).max(0.5));
+    }
+    a.as_flattened().iter().sum()
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn sums_f64(_isa: Isa, rounds: u64) -> f64 {
+    let mut a = [[1.0f64; 2]; ACCUMULATORS];
+    for _ in 0..rounds {
+        a.as_flattened_mut().iter_mut().for_each(|a| *a = (*a + std::hint::black_box(-0.25)).max(0.5));
+    }
+    a.as_flattened().iter().sum()
+}
+
+#[cfg(not(target_arch = "x86_64"))]
 pub(super) fn read(data: &[u8]) -> u8 {
     read_plainly(data)
 }
@@ -401,6 +477,9 @@ mod tests {
             assert_eq!(fma_f32(isa, 1), 0.3125 * lanes as f32);
             assert_eq!(fma_f64(isa, 1), 0.3125 * (lanes / 2) as f64);
             assert_eq!(fma_f32(isa, 1000), 0.5 * lanes as f32);
+            // 1 - 0.25 at first, and then 0.5.
+            assert_eq!((sums_f32(isa, 1), sums_f64(isa, 1)), (0.75 * lanes as f32, 0.375 * lanes as f64));
+            assert_eq!((sums_f32(isa, 9), sums_f64(isa, 9)), (0.5 * lanes as f32, 0.25 * lanes as f64));
         }
     }
 
