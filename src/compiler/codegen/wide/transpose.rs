@@ -13,7 +13,9 @@
 //!
 //! Rows that lie near each other in memory are loaded chunk by chunk, each to its place: register `k` gets the same columns of the
 //! rows `k`, `k + 4`, `k + 8` and `k + 12`. Sixteen rows then take the 32 shuffles in chunks, and 48 insertions, which
-//! more than one port executes. Four rows of the result need no others, and few registers.
+//! more than one port executes. Four rows of the result need no others, and few registers. Where a core shuffles whole registers
+//! of 512 bits on several ports ([`crate::machine::shuffles_are_cheap`]), the loads would take longer than the shuffles, and whole
+//! rows are loaded.
 //!
 //! Elements of 8 and 16 bits that are only copied stay as narrow as they are in memory. A chunk holds `u` of them, and
 //! `u` registers hold a tile of `u` columns: register `k` is loaded with the rows `k`, `k + u`, …, one in each chunk.
@@ -200,7 +202,8 @@ impl Builder<'_> {
     fn row_of_chunks(&mut self, square: &Square, lane: u16, shape: &Shape, in_chunk: usize) -> Option<Pieces> {
         let Shape { elem, width, .. } = *shape;
         let first = usize::from(lane) / in_chunk * in_chunk;
-        if self.guard.is_some() {
+        let shuffles_are_cheap = self.features.cheap_shuffles && width == Width::Z;
+        if self.guard.is_some() || shuffles_are_cheap {
             return None;
         }
         let mut sources = SmallVec::<[Mem; 16]>::new();
