@@ -1,7 +1,7 @@
 //! A rough estimate of run times, to decide where to poll the stop flag and how many iterations of a parallel loop a
 //! worker should take at once. A factor of a few is accurate enough.
 
-use super::wide::is_gather;
+use super::wide::{is_gather, is_transposed_row};
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, Intrinsic};
 use crate::loopir::rewrite::{for_each_operand, for_each_value};
@@ -18,6 +18,9 @@ const POLLED_ITERATION: f64 = 300.0;
 /// Nanoseconds of work that a worker should take at once. Workers that are awake join a loop within some 0.7 µs, so that two
 /// of them finish 4 µs of work sooner than one does.
 const CHUNK: f64 = 1_000.0;
+
+/// Nanoseconds of loads and shuffles for a register of a transposed tile.
+const TRANSPOSED_ROW: f64 = 1.5;
 
 /// Assumed number of iterations of a loop whose extent is not constant: enough for it to be polled.
 const UNKNOWN_EXTENT: f64 = 1e6;
@@ -106,6 +109,10 @@ impl Costs {
             // Indices are ignored: most become addresses that loops increment.
             let mut add = |e| for_each_value(&kernel.arena, e, &mut |e| sum += self.expr(kernel, e));
             match stmt {
+                // All rows of a tile share their loads and shuffles.
+                Stmt::Store { value, .. } if self.has_regions && is_transposed_row(&kernel.arena, value) => {
+                    sum += TRANSPOSED_ROW * self.registers(kernel, value)
+                }
                 Stmt::Store { value, .. } => add(value),
                 _ => for_each_operand(stmt, add),
             }

@@ -82,8 +82,15 @@ pub fn listing(kernel: &Kernel, options: &CodegenOptions) -> Result<Listing, Cod
 /// this one supports. Empty if there is no wide-vector back end.
 pub fn regions(kernel: &Kernel, options: &CodegenOptions) -> Vec<RegionListing> {
     let mut optimized = opt::optimize(kernel.clone(), options);
-    let all =
-        wide::Host { dots: true, halves: true, bf16: true, byte_permutes: true, float16: true, prefetching_pays: true };
+    let all = wide::Host {
+        dots: true,
+        halves: true,
+        bf16: true,
+        byte_permutes: true,
+        float16: true,
+        prefetching_pays: true,
+        cheap_shuffles: false,
+    };
     list_regions(&mut optimized, options, all)
 }
 

@@ -250,6 +250,7 @@ mod tests {
                 byte_permutes: true,
                 float16: true,
                 prefetching_pays: false,
+                cheap_shuffles: false,
             },
         );
         let ids: Vec<BufferId> = kernel.buffers().filter(|(_, b)| !b.is_param()).map(|(id, _)| id).collect();

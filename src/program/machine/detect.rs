@@ -133,16 +133,30 @@ fn x86_id(cpuid: fn(u32, u32) -> [u32; 4]) -> mcpu::X86Id {
     mcpu::X86Id { vendor: text(&[ebx, edx, ecx]), family, model }
 }
 
+/// Whether the current CPU shuffles whole registers of 512 bits on several ports, so that a transposed square takes less time by
+/// loads of whole rows and twice as many shuffles than by loads of their chunks.
+///
+/// Measured on AMD family 26 (Zen 5), per cycle: two loads, four `vunpcklps` and two `vshuff32x4`. Cores of Intel have one port
+/// for them, and family 25 (Zen 4) takes two cycles for each.
+pub fn shuffles_are_cheap() -> bool {
+    is_zen5()
+}
+
+/// Whether the current CPU is of AMD's family 26 or a later one.
+fn is_zen5() -> bool {
+    static IS_ZEN5: OnceLock<bool> = OnceLock::new();
+    *IS_ZEN5.get_or_init(|| {
+        let id = x86_id(cpuid);
+        id.vendor == "AuthenticAMD" && id.family >= 26
+    })
+}
+
 /// Whether software prefetching of long sequential streams pays on the current CPU.
 ///
 /// Measured for sums over data in L3: on AMD family 26 (Zen 5) they are faster with it, on family 25 (Zen 4) they take
 /// a quarter longer. Later families are assumed to be like family 26; on all others the hardware prefetcher suffices.
 pub fn prefetching_pays() -> bool {
-    static WAIT: OnceLock<bool> = OnceLock::new();
-    *WAIT.get_or_init(|| {
-        let id = x86_id(cpuid);
-        id.vendor == "AuthenticAMD" && id.family >= 26
-    })
+    is_zen5()
 }
 
 /// The CPU's own name and LLVM's name of an x86-64 CPU.

@@ -18,7 +18,7 @@ mod mcpu;
 pub mod register_tile;
 
 pub use core::{Core, VectorUnit};
-pub use detect::{Detected, prefetching_pays};
+pub use detect::{Detected, prefetching_pays, shuffles_are_cheap};
 pub use feature::{Feature, FeatureSet};
 pub use file::{TargetError, TargetErrorKind};
 pub use isa::{Isa, UnknownIsa};

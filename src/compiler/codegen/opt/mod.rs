@@ -55,6 +55,7 @@ mod tabulate_repeated;
 mod ties;
 mod transform;
 mod transpose;
+mod transpose_copies;
 mod unroll;
 mod unrounded_halves;
 mod vectorize;

@@ -12,12 +12,12 @@
 //! // becomes
 //! for b in 4 {
 //!   for r in 16: for e in 5: plane[e * 16 + r] = X[(b * 16 + r) * 5 + e]
-//!   for r in 16: result[b * 32 + r] = 0.0
-//!   for k in 2: for r in 16: result[b * 32 + r] = result[b * 32 + r] + plane[k * 16 + r]
-//!   for r in 16: result[b * 32 + r + 16] = 0.0
-//!   for k in 3: for r in 16: result[b * 32 + r + 16] = result[b * 32 + r + 16] + plane[(k + 2) * 16 + r]
+//!   for r in 16: result[r] = 0.0
+//!   for k in 2: for r in 16: result[r] = result[r] + plane[k * 16 + r]
+//!   for r in 16: result[r + 16] = 0.0
+//!   for k in 3: for r in 16: result[r + 16] = result[r + 16] + plane[(k + 2) * 16 + r]
+//!   for r in 16: for e in 2: Y[(b * 16 + r) * 2 + e] = result[e * 16 + r]
 //! }
-//! for b in 4: for r in 16: for e in 2: Y[(b * 16 + r) * 2 + e] = result[b * 32 + e * 16 + r]
 //! ```
 //!
 //! Each element is the result of the same operations in the same order as before. Where rows are long, vectors along them need
@@ -133,13 +133,9 @@ impl Planes {
         for plane in &self.planes {
             let dtype = kernel.buffer(plane.buffer).dtype;
             let size = plane.elements * lanes;
-            // Results are transposed back by a loop of its own: all at once would need more registers than there are.
-            let tile = if plane.is_written {
-                let buffer = kernel.add_scratch("result", dtype, size * n_blocks, placement);
-                Tile { buffer, start: kernel.arena.mul_const(b, size) }
-            } else {
-                Tile { buffer: kernel.add_scratch("plane", dtype, size, inside), start: kernel.arena.index(0) }
-            };
+            let name = if plane.is_written { "result" } else { "plane" };
+            let buffer = kernel.add_scratch(name, dtype, size, inside);
+            let tile = Tile { buffer, start: kernel.arena.index(0) };
             tiles.insert(plane.buffer, tile);
             // Results as well, if some elements may be read before they are written, or stay as they are.
             if !plane.is_overwritten {
@@ -148,16 +144,12 @@ impl Planes {
         }
         let computed = self.in_lanes(kernel, l.body, &tiles);
         made.extend_from_slice(kernel.stmts.list(computed));
+        // While results are in the first cache.
+        for plane in self.planes.iter().filter(|p| p.is_written) {
+            made.push(self.copied(kernel, plane, b, tiles[&plane.buffer], true));
+        }
         let computed = around(kernel, blocks, &made);
         let mut made = vec![as_first(kernel, computed, l)];
-        for plane in self.planes.iter().filter(|p| p.is_written) {
-            let (_, blocks, b) = counted(kernel, "b", n_blocks);
-            let start = kernel.arena.mul_const(b, plane.elements * lanes);
-            let tile = Tile { start, ..tiles[&plane.buffer] };
-            let back = self.copied(kernel, plane, b, tile, true);
-            let back = around(kernel, blocks, &[back]);
-            made.push(as_first(kernel, back, l));
-        }
         if self.trips % lanes != 0 {
             let (var, rest, c) = counted(kernel, "c", self.trips % lanes);
             let c = kernel.arena.add_const(c, n_blocks * lanes);

@@ -10,19 +10,19 @@
 //!
 //! If `n` vectors of `n` lanes are packed from the same lane of `n` loaded vectors each, they are the rows of a
 //! transposed square: the wide back end makes all rows together by shuffles, where lane-by-lane code takes a load per
-//! element. Bytes and half-precision floats take a lane of 32 bits each where they are computed with. Where they are
-//! only copied, they keep their width, and a tile has as many columns as fit in 128 bits, and as many rows as fit in a
-//! register. The pass handles loops whose elements fit into near caches; tiling larger ones is left to schedules.
+//! element. Bytes and half-precision floats take a lane of 32 bits each where they are computed with. Elements that are only
+//! copied have tiles that need not be squares ([`super::transpose_copies`]). The pass handles loops whose elements fit into
+//! near caches; tiling larger ones is left to schedules.
 //!
 //! The last tile of a loop whose length is no multiple of the tile's ends where the loop ends, and so overlaps the one
-//! before: no element that is read is written, so that writing some elements twice changes nothing. A tile of elements that are only
-//! copied, which need not be a square, has as few rows there as hold the rest.
+//! before: no element that is read is written, so that writing some elements twice changes nothing.
 //!
 //! ```text
 //! i = 0 … 15, 14 … 29     tiles of 16 in a loop of 30
 //! ```
 
 use super::machine::Machine;
+use super::transpose_copies::TransposedCopy;
 use super::vectorize::largest_power;
 use super::walk::replace_loops;
 use super::widen::Widener;
@@ -34,9 +34,7 @@ use crate::loopir::{
 use smallvec::SmallVec;
 
 /// Maximum number of elements.
-const MOST: i64 = 1 << 16;
-/// Bytes of the elements of a row that are copied together.
-const CHUNK: i64 = 16;
+pub(super) const MOST: i64 = 1 << 16;
 /// Bytes of Cranelift's vectors: squares with this few lanes are not worthwhile.
 const NARROW: usize = 16;
 
@@ -49,6 +47,10 @@ pub(super) fn transpose(kernel: &mut Kernel, machine: &Machine) {
 
 fn body(kernel: &mut Kernel, old: Body, machine: &Machine) -> Body {
     replace_loops(kernel, old, &mut |kernel, s, l, out| {
+        if let Some(copy) = TransposedCopy::of(kernel, &l, machine) {
+            out.extend(copy.tiles(kernel));
+            return;
+        }
         if let Some(tile) = Tile::of(kernel, &l, machine)
             && let Some(made) = tile.squares(kernel)
         {
@@ -69,9 +71,7 @@ struct Tile {
     buffer: BufferId,
     index: ExprId,
     value: ExprId,
-    /// Lanes of a vector that is read: the rows that a square writes.
-    columns: i64,
-    /// Lanes of a vector that is written.
+    /// The side of a square: lanes of a vector, and rows.
     lanes: i64,
 }
 
@@ -116,68 +116,43 @@ impl Tile {
         }
         let is_read = read.var == outer.var;
         let (read_trips, written_trips) = if is_read { (outer_trips, inner_trips) } else { (inner_trips, outer_trips) };
-        let tile = |columns, lanes| Some(Tile { read, written, buffer, index, value, columns, lanes });
-        // A tile of elements that are only copied.
-        if let Expr::Load(b, i) = arena.expr(value)
-            && kernel.buffer(b).dtype == kernel.buffer(buffer).dtype
-            && !matches!(stride(i, &written), Some(0 | 1))
-        {
-            let bytes = kernel.buffer(b).dtype.bytes() as i64;
-            let columns = CHUNK / bytes;
-            // In between, there are as many values in registers as columns, and one more.
-            let has_registers = columns < machine.vectors.registers as i64;
-            if bytes <= 2 && has_registers && read_trips >= columns && written_trips >= columns {
-                return tile(columns, largest_power(written_trips).min(machine.vectors.bytes as i64 / bytes));
-            }
-        }
         // The largest squares that divide both loops: their accesses are aligned more often than those of larger ones that
         // overlap. These are for loops without such a divisor.
         let most = machine.vectors.lanes(lane);
         let common = 1 << (read_trips | written_trips).trailing_zeros();
         let sides = [most.min(common), most.min(largest_power(read_trips.min(written_trips)))];
         let lanes = sides.into_iter().find(|&lanes| lanes as usize * lane.bytes() > NARROW)?;
-        tile(lanes, lanes)
+        Some(Tile { read, written, buffer, index, value, lanes })
     }
 
     /// The tile as rows of vectors, in loops over squares: those that divide the loops, then those that overlap.
     fn squares(&self, kernel: &mut Kernel) -> Option<SmallVec<[StmtId; 4]>> {
         let trips = |l: &For| kernel.arena.as_int(l.extent);
         let (read, written) = (trips(&self.read)?, trips(&self.written)?);
-        let narrow = Tile { lanes: self.rest(written), ..*self };
         let mut made = SmallVec::new();
-        for (n_read, read_from) in parts(read, self.columns, self.columns) {
-            for (n_written, written_from) in parts(written, self.lanes, narrow.lanes) {
-                let tile = if written_from == 0 { self } else { &narrow };
-                made.push(tile.squares_from(kernel, [n_read, n_written], [read_from, written_from])?);
+        for (n_read, read_from) in parts(read, self.lanes) {
+            for (n_written, written_from) in parts(written, self.lanes) {
+                made.push(self.squares_from(kernel, [n_read, n_written], [read_from, written_from])?);
             }
         }
         Some(made)
     }
 
-    /// The lanes of the last tile of the loop that writes.
-    fn rest(&self, written: i64) -> i64 {
-        let is_square = self.columns == self.lanes;
-        match (written % self.lanes) as u64 {
-            rest @ 1.. if !is_square => (rest.next_power_of_two() as i64).clamp(self.columns, self.lanes),
-            _ => self.lanes,
-        }
-    }
-
     /// Loops over as many squares, from an iteration of the loop that reads and one of the loop that writes.
     fn squares_from(&self, kernel: &mut Kernel, n: [i64; 2], from: [i64; 2]) -> Option<StmtId> {
-        let Tile { read, written, buffer, columns, lanes, .. } = *self;
+        let Tile { read, written, buffer, lanes, .. } = *self;
         let mut start = |l: For, n: i64, from: i64, lanes: i64| {
             let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
             let (extent, steps) = (kernel.arena.index(n), kernel.arena.mul_const(e, lanes));
             let first = if from == 0 { steps } else { kernel.arena.add_const(steps, from) };
             (For { var, extent, kind: LoopKind::Serial, ..l }, first)
         };
-        let (read_loop, read_first) = start(read, n[0], from[0], columns);
+        let (read_loop, read_first) = start(read, n[0], from[0], lanes);
         let (written_loop, written_first) = start(written, n[1], from[1], lanes);
         let value = Widener::new(written.var, written_first, lanes as u16).value(&mut kernel.arena, self.value)?;
         let index = Substitution::of(written.var, written_first).expr(&mut kernel.arena, self.index);
         let mut rows: Vec<StmtId> = Vec::new();
-        for row in 0..columns {
+        for row in 0..lanes {
             let value = self.row(&mut kernel.arena, value, read_first, row as u16)?;
             let at = kernel.arena.add_const(read_first, row);
             let mut in_row = Substitution::of(read.var, at);
@@ -202,7 +177,7 @@ impl Tile {
                     fine = false;
                     return None;
                 };
-                let (index, ty) = (to_first.expr(arena, index), arena.ty(item).with_lanes(self.columns as u16));
+                let (index, ty) = (to_first.expr(arena, index), arena.ty(item).with_lanes(self.lanes as u16));
                 let vector = arena.load(buffer, index, ty);
                 lanes.push(arena.extract(vector, row));
             }
@@ -213,14 +188,14 @@ impl Tile {
 }
 
 /// The number of tiles that follow each other, and where they start: as many as fit into a loop, then one that ends with
-/// the loop, with lanes of its own.
-fn parts(trips: i64, lanes: i64, of_last: i64) -> impl Iterator<Item = (i64, i64)> {
-    let last = (trips % lanes != 0).then_some((1, trips - of_last));
+/// the loop.
+fn parts(trips: i64, lanes: i64) -> impl Iterator<Item = (i64, i64)> {
+    let last = (trips % lanes != 0).then_some((1, trips - lanes));
     std::iter::once((trips / lanes, 0)).chain(last)
 }
 
 /// The type of a lane in registers, where bytes are integers, and floats of half precision floats, of 32 bits; `None` for types that are not transposed.
-fn lane_type(dtype: DType) -> Option<DType> {
+pub(super) fn lane_type(dtype: DType) -> Option<DType> {
     match dtype {
         DType::Float32 | DType::Float64 | DType::Int32 => Some(dtype),
         DType::Int8 | DType::UInt8 => Some(DType::Int32),
@@ -230,6 +205,6 @@ fn lane_type(dtype: DType) -> Option<DType> {
 }
 
 /// The stride of an access along a variable, if constant.
-fn stride(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
+pub(super) fn stride(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
     Affine::of(arena, index).stride(arena, var)
 }

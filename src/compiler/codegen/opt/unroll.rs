@@ -254,19 +254,22 @@ const BUSY: i64 = 4;
 
 /// The partial unroll factor of a loop: for innermost reductions that are long enough.
 fn partial(kernel: &Kernel, l: &For, n: i64, inner: Size, machine: &Machine) -> Option<i64> {
-    let mut innermost = true;
+    let (mut innermost, mut only_sets) = (true, true);
     let mut registers = 0;
     kernel.for_each_stmt(l.body, &mut |_, stmt| match stmt {
         Stmt::Store { value, .. } | Stmt::Set { value, .. } => {
             let ty = kernel.arena.ty(value);
             registers += i64::from(ty.lanes) / machine.vectors.lanes(ty.dtype);
+            only_sets &= matches!(stmt, Stmt::Set { .. });
         }
         _ => innermost = false,
     });
     if machine.vectors.has_regions() && registers >= BUSY {
         return None;
     }
-    let wanted = l.iterations == Iterations::Reduction && l.kind == LoopKind::Serial && innermost;
+    // Sums over windows whose sizes were computed are not annotated.
+    let is_reduction = l.iterations == Iterations::Reduction || only_sets;
+    let wanted = is_reduction && l.kind == LoopKind::Serial && innermost;
     let most = MAX_OPERATIONS / inner.operations.max(1);
     if !wanted || n == i64::MAX || most < 2 || inner.statements > MAX_TOGETHER {
         return None;

@@ -72,6 +72,8 @@ pub(super) struct Features {
     pub rounds_bf16: bool,
     /// Permutations of bytes.
     pub byte_permutes: bool,
+    /// Whether shuffles of whole registers of 512 bits take less time than loads of their chunks.
+    pub cheap_shuffles: bool,
     /// Minima and maxima of float16.
     pub float16: bool,
     /// The lanes of elements of less than 32 bits.

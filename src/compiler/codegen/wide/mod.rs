@@ -60,6 +60,7 @@ use prefetch::OuterLoop;
 pub(super) use scattered::is_scatterable;
 pub(super) use target::Host;
 use target::VectorTarget;
+pub(super) use transpose::is_transposed_row;
 use x86::X86;
 
 /// An argument of a region, 8 bytes.

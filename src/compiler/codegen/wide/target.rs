@@ -4,7 +4,7 @@ use super::assign::Registers;
 use super::build::Features;
 use super::code::Code;
 use crate::codegen::{CodegenOptions, isa};
-use crate::machine::{Isa, prefetching_pays};
+use crate::machine::{Isa, prefetching_pays, shuffles_are_cheap};
 
 /// A target of region code. All steps before encoding query it, and are independent of instructions.
 pub(super) trait VectorTarget {
@@ -37,6 +37,8 @@ pub(in crate::codegen) struct Host {
     pub float16: bool,
     /// Whether long streams of data profit from software prefetching.
     pub prefetching_pays: bool,
+    /// Whether shuffles of whole registers of 512 bits take less time than loads of their chunks.
+    pub cheap_shuffles: bool,
 }
 
 impl Host {
@@ -49,6 +51,7 @@ impl Host {
             byte_permutes: isa::has_byte_permutes(),
             float16: isa::has_float16_arithmetic(isa),
             prefetching_pays: prefetching_pays(),
+            cheap_shuffles: shuffles_are_cheap(),
         }
     }
 }

@@ -13,9 +13,11 @@
 //!
 //! Rows that lie near each other in memory are loaded chunk by chunk, each to its place: register `k` gets the same columns of the
 //! rows `k`, `k + 4`, `k + 8` and `k + 12`. Sixteen rows then take the 32 shuffles in chunks, and 48 insertions, which
-//! more than one port executes. Four rows of the result need no others, and few registers.
+//! more than one port executes. Four rows of the result need no others, and few registers. Where a core shuffles whole registers
+//! of 512 bits on several ports ([`crate::machine::shuffles_are_cheap`]), the loads would take longer than the shuffles, and whole
+//! rows are loaded.
 //!
-//! Elements of 8 and 16 bits that are only copied stay as narrow as they are in memory. A chunk holds `u` of them, and
+//! Elements that are only copied stay as narrow as they are in memory, and a tile need not be a square. A chunk holds `u` of them, and
 //! `u` registers hold a tile of `u` columns: register `k` is loaded with the rows `k`, `k + u`, …, one in each chunk.
 //! Then the squares in the chunks are transposed. A step takes the registers `k` and `k + u/2`, and interleaves their
 //! low halves to register `2k`, their high halves to `2k + 1`: it rotates the bits of the register's number followed by
@@ -54,14 +56,14 @@ pub(super) fn row_of(arena: &Arena, e: ExprId) -> Option<(Square, u16)> {
 /// Bytes of a chunk.
 const CHUNK: usize = 16;
 
-/// The loaded vectors and the lane, if the expression is a row of a transposed tile of elements of 8 or 16 bits, and
+/// The loaded vectors and the lane, if the expression is a row of a transposed tile of elements that are only copied, and
 /// each vector fills a chunk.
 pub(super) fn copied_row(arena: &Arena, e: ExprId) -> Option<(Square, u16)> {
     let Expr::Pack(list) = arena.expr(e) else { return None };
     let items = arena.list(list);
     let Expr::Extract(_, lane) = arena.expr(*items.first()?) else { return None };
     let bytes = arena.dtype(e).bytes();
-    if !matches!(bytes, 1 | 2) || !matches!(items.len() * bytes, 16 | 32 | 64) {
+    if !matches!(bytes, 1 | 2 | 4 | 8) || !matches!(items.len() * bytes, 16 | 32 | 64) {
         return None;
     }
     let vectors: Option<Square> = items
@@ -77,13 +79,19 @@ pub(super) fn copied_row(arena: &Arena, e: ExprId) -> Option<(Square, u16)> {
     vectors.map(|vectors| (vectors, lane))
 }
 
+/// Whether the expression is a row of a transposed square, or of another tile of elements that are only copied.
+pub(in crate::codegen) fn is_transposed_row(arena: &Arena, e: ExprId) -> bool {
+    row_of(arena, e).is_some() || copied_row(arena, e).is_some()
+}
+
 /// Maximum distance in bytes of rows that are loaded chunk by chunk: a line is used once for each of its chunks, and must
 /// stay in the nearest cache between. Lines that are thousands of bytes apart share few of its sets.
 const NEAR: u32 = 16 << 10;
 
 impl Builder<'_> {
-    /// Copies a transposed tile of elements of 8 or 16 bits, if the first statements store all its rows. The result is
-    /// the number of these statements; `None`, without any code, if there is no such tile.
+    /// Copies a transposed tile, if the first statements store its rows, or some of them: rows that a tile that overlaps this one
+    /// stores again may be missing. The result is the number of these statements; `None`, without any code, if there is no
+    /// such tile.
     pub(super) fn copied_square(&mut self, stmts: &[StmtId]) -> Option<usize> {
         let Stmt::Store { buffer, value, .. } = self.kernel.stmts.get(*stmts.first()?) else { return None };
         let arena = &self.kernel.arena;
@@ -97,14 +105,15 @@ impl Builder<'_> {
         if dtype != self.kernel.buffer(buffer).dtype || !has_registers || !is_free {
             return None;
         }
-        let mut places: SmallVec<[ExprId; 16]> = SmallVec::new();
-        for (lane, &s) in stmts.get(..columns)?.iter().enumerate() {
-            let Stmt::Store { buffer: b, index, value } = self.kernel.stmts.get(s) else { return None };
-            let (of_row, at) = copied_row(arena, value)?;
-            if b != buffer || usize::from(at) != lane || of_row != vectors {
-                return None;
+        let mut places: SmallVec<[(usize, ExprId); 16]> = SmallVec::new();
+        for &s in stmts {
+            let Stmt::Store { buffer: b, index, value } = self.kernel.stmts.get(s) else { break };
+            let Some((of_row, lane)) = copied_row(arena, value) else { break };
+            let lane = usize::from(lane);
+            if b != buffer || of_row != vectors || places.last().is_some_and(|&(before, _)| lane <= before) {
+                break;
             }
-            places.push(index);
+            places.push((lane, index));
         }
         let mut loads = SmallVec::<[_; 64]>::new();
         for &vector in &vectors {
@@ -118,8 +127,8 @@ impl Builder<'_> {
             sources.push(self.address(b, index)?);
         }
         let mut targets = SmallVec::<[_; 16]>::new();
-        for index in places {
-            targets.push(self.address(buffer, index)?);
+        for (lane, index) in places {
+            targets.push((lane, self.address(buffer, index)?));
         }
         // From here on there is code.
         let mut rows = Pieces::new();
@@ -135,22 +144,28 @@ impl Builder<'_> {
         }
         let (low, high, elem) = match dtype.bytes() {
             1 => (Op2::LowLanes, Op2::HighLanes, Elem::U8),
-            _ => (Op2::LowWords, Op2::HighWords, Elem::I32),
+            2 => (Op2::LowWords, Op2::HighWords, Elem::I32),
+            4 => (Op2::LowLanes, Op2::HighLanes, Elem::F32),
+            _ => (Op2::LowLanes, Op2::HighLanes, Elem::F64),
         };
-        for _ in 0..columns.ilog2() {
+        let n_steps = columns.ilog2();
+        for step in 1..=n_steps {
             let (first, second) = rows.split_at(columns / 2);
+            let is_needed = |row: usize| step < n_steps || targets.iter().any(|&(lane, _)| lane == row);
             let mut mixed = Pieces::new();
-            for (&a, &b) in first.iter().zip(second) {
-                mixed.push(self.shuffle(low, a, b, elem, width));
-                mixed.push(self.shuffle(high, a, b, elem, width));
+            for (pair, (&a, &b)) in first.iter().zip(second).enumerate() {
+                for (op, row) in [(low, 2 * pair), (high, 2 * pair + 1)] {
+                    mixed.push(if is_needed(row) { self.shuffle(op, a, b, elem, width) } else { a });
+                }
             }
             rows = mixed;
         }
-        for (&src, mem) in rows.iter().zip(targets) {
-            self.push(Inst::Store { src, mem, elem: Elem::F32, width });
+        let n_stored = targets.len();
+        for (lane, mem) in targets {
+            self.push(Inst::Store { src: rows[lane], mem, elem: Elem::F32, width });
         }
         self.forget_buffer(buffer);
-        Some(columns)
+        Some(n_stored)
     }
 
     /// A row of a transposed square. All rows of the square are computed at once, and kept.
@@ -200,7 +215,8 @@ impl Builder<'_> {
     fn row_of_chunks(&mut self, square: &Square, lane: u16, shape: &Shape, in_chunk: usize) -> Option<Pieces> {
         let Shape { elem, width, .. } = *shape;
         let first = usize::from(lane) / in_chunk * in_chunk;
-        if self.guard.is_some() {
+        let shuffles_are_cheap = self.features.cheap_shuffles && width == Width::Z;
+        if self.guard.is_some() || shuffles_are_cheap {
             return None;
         }
         let mut sources = SmallVec::<[Mem; 16]>::new();

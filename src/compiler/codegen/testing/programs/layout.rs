@@ -13,7 +13,7 @@ impl Generator {
             _ => x,
         };
         let (si, sj) = (self.space(), self.vector());
-        let (body, from, to) = match below(&mut self.rng, 4) {
+        let (body, from, to) = match below(&mut self.rng, 6) {
             // A transpose of a part of wider rows, now and then so wide that they are not loaded chunk by chunk.
             0 | 1 => {
                 let (pad, slack) = (below(&mut self.rng, 3), below(&mut self.rng, 4));
@@ -25,6 +25,26 @@ impl Generator {
                     outer.0, outer.1, inner.0, inner.1
                 );
                 (body, n * wide + pad, m * tall)
+            }
+            // A transpose in a loop that continues the rows of the result, or the columns that are read; not always evenly.
+            4 | 5 => {
+                let (b, slack) = (1 + below(&mut self.rng, 20), self.pick(&[0, 0, 3]));
+                let inner = match self.chance(2) {
+                    true => format!("for j in {m} {si} {{ for i in {n} {sj}"),
+                    false => format!("for i in {n} {si} {{ for j in {m} {sj}"),
+                };
+                let (x, y, from, to) = match self.chance(2) {
+                    true => {
+                        let (plane, tall) = (n * m + slack, b * n + slack);
+                        (format!("b * {plane} + i * {m} + j"), format!("j * {tall} + b * {n} + i"), b * plane, m * tall)
+                    }
+                    false => {
+                        let wide = b * m + slack;
+                        (format!("i * {wide} + b * {m} + j"), format!("(b * {m} + j) * {n} + i"), n * wide, b * m * n)
+                    }
+                };
+                let x = value(format!("X[{x}]"), self);
+                (format!("for b in {b} {si} {{ {inner} {{ Y[{y}] = {x} }} }} }}"), from, to)
             }
             // Panels: blocks of columns, one after the other; and the inverse copy.
             2 => {

@@ -64,6 +64,7 @@ impl VectorTarget for X86 {
             halves: self.host.halves,
             rounds_bf16,
             byte_permutes,
+            cheap_shuffles: self.host.cheap_shuffles,
             float16: masks && self.host.float16,
             lanes: Lanes::Wide,
             shares,
