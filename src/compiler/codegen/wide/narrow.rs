@@ -470,6 +470,8 @@ impl Builder<'_> {
         match arena.expr(value) {
             Expr::Cast(a) if arena.dtype(value).is_half() && !is_known => match arena.dtype(a) {
                 DType::Float32 => a,
+                // Floats of 16 bits are `float32` in registers.
+                from if from.is_half() => a,
                 from if from.is_integer() && from.bytes() <= 2 && from != DType::Bool => arena.cast(DType::Float32, a),
                 _ => value,
             },
