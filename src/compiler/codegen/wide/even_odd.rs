@@ -11,12 +11,13 @@
 //!
 //! A vector has the pieces that it has elsewhere; only which elements are in which lane differs, for as many pieces as fill registers of
 //! memory. The others, of the end of a vector, are widened. So vectors with equally many lanes agree, and all that works lane by lane is
-//! as elsewhere, and so are reductions. A region with anything else ([`keeps_lanes`] decides) is built with lanes in their order.
+//! as elsewhere, and so are reductions. Packs of lanes take them from where they are: every second lane of a row, such as a window with a
+//! stride needs, is a register already. A region with anything else ([`keeps_lanes`] decides) is built with lanes in their order.
 
 use super::build::{Builder, Lanes, Shape};
 use super::code::{Elem, Inst, Mem, Memory, Op2, VReg, Width};
 use super::narrow::Bf16Rounding;
-use super::{each, reduce, values};
+use super::{each, reduce, shuffle, values};
 use crate::ir::DType;
 use crate::loopir::{Expr, ExprId, Kernel, Stmt, StmtId};
 use smallvec::SmallVec;
@@ -46,7 +47,9 @@ pub(super) fn keeps_lanes(kernel: &Kernel, stmts: &[StmtId], vector_bytes: usize
                 }
                 // The other conversions of bytes to lanes.
                 Expr::Reinterpret(a) => arena.lanes(a) == arena.lanes(e),
-                Expr::Pack(_) => !is_long_value && reduce::rows_of(arena, e).is_some(),
+                Expr::Pack(_) => {
+                    !is_long_value && reduce::rows_of(arena, e).is_some() || shuffle::lanes_of(arena, e).is_some()
+                }
                 Expr::IfThenElse(..) => !is_long_value,
                 Expr::Ramp(..) | Expr::Extract(..) | Expr::Lookup(..) | Expr::Dot4(..) => false,
                 Expr::Int(_)
@@ -87,6 +90,28 @@ impl Builder<'_> {
         }
         let n_full = shape.n - usize::from(shape.last.is_some());
         if shape.width.bytes() == Some(self.vector_bytes) { n_full / 2 * 2 } else { 0 }
+    }
+
+    /// The piece of a vector of `n` lanes that has an element, and its lane there.
+    pub(super) fn place_of(&self, n: usize, element: usize, per_piece: usize) -> (usize, usize) {
+        let (pair, within) = (element / (2 * per_piece), element % (2 * per_piece));
+        match self.is_apart(n, 2 * pair) {
+            true => (2 * pair + within % 2, within / 2),
+            false => (element / per_piece, element % per_piece),
+        }
+    }
+
+    /// The element of a vector of `n` lanes that a lane of a piece has.
+    pub(super) fn element_of(&self, n: usize, piece: usize, lane: usize, per_piece: usize) -> usize {
+        match self.is_apart(n, piece) {
+            true => piece / 2 * 2 * per_piece + 2 * lane + piece % 2,
+            false => piece * per_piece + lane,
+        }
+    }
+
+    /// Whether a piece of a vector of `n` lanes has elements at even or at odd places. So many lanes have 32 bits.
+    fn is_apart(&self, n: usize, piece: usize) -> bool {
+        self.features.lanes == Lanes::EvenOdd && piece / 2 < n / (self.vector_bytes / 2)
     }
 
     /// Loads the even and odd elements of a register of memory, from the `i`-th piece on.
