@@ -59,7 +59,8 @@
 //!
 //! *Narrow types* are computed in 32 bits: region code loads elements of 8 and 16 bits as lanes of `int32` or `float32`, and
 //! stores the low bits or the rounded value, with EVEX also in part, under a mask. Where a region computes with bytes alone, or only moves
-//! and compares elements of 16 bits, these keep their width in registers (`wide/words`). Long sums of products of 16-bit floats are made in
+//! and compares elements of 16 bits, these keep their width in registers (`wide/words`). Vectors of bfloat16 are loaded by even and odd
+//! elements where lanes need no order, which takes no widening (`wide/even_odd`). Long sums of products of 16-bit floats are made in
 //! `float32` (`opt/sums_of_halves`), as is what the program rounds to 16 bits only to compute with it (`opt/unrounded_halves`), copies that
 //! are read often have that type (`opt/wide_copies`), and operands that a nest reads
 //! often are converted once, in a copy before it (`opt/preconvert`), so a product of bfloat16 matrices runs at the speed of float32. Sums of products of bytes take four at a

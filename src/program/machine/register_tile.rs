@@ -84,7 +84,7 @@ pub struct TilePlan {
 
 /// Minimum iterations of the reduction for which loading and storing the tile is cheap: with 4, it took a third of the
 /// time on an AVX-512 machine, with 16 the cost could not be measured.
-pub(crate) const LONG_REDUCTION: i64 = 16;
+pub const LONG_REDUCTION: i64 = 16;
 
 /// Bytes of operands that stay in any first-level cache: a reduction over at most this many can move inward at no cost.
 const CACHED_BYTES: i64 = 24 << 10;

@@ -257,6 +257,21 @@ impl Builder<'_> {
         self.store_nest(&all, init.value, &init.guards, out);
     }
 
+    /// Whether the tile is a row of elements to which elements are added for long. Its vectors are written out, however many they are,
+    /// since only then do the sums stay in registers. Other terms may need the registers themselves.
+    fn stays_in_registers(&self) -> bool {
+        let arena = &self.kernel.arena;
+        let is_element = |e: ExprId| {
+            let from = if let Expr::Cast(from) = arena.expr(e) { from } else { e };
+            matches!(arena.expr(from), Expr::Load(..))
+        };
+        let adds_element =
+            matches!(arena.expr(self.nest.value), Expr::Binary(_, a, b) if is_element(a) && is_element(b));
+        let trips = self.plan.reductions.iter().map(|&i| self.nest.levels[i].extent.unwrap_or(i64::MAX));
+        let is_long = trips.fold(1, i64::saturating_mul) >= register_tile::LONG_REDUCTION;
+        self.fused && self.plan.n_rows == 1 && adds_element && is_long
+    }
+
     /// The reduction loops, around the tile.
     fn inner(&mut self, out: &mut Vec<StmtId>) {
         let nest = self.nest;
@@ -326,12 +341,14 @@ impl Builder<'_> {
                     LoopKind::Serial
                 };
             let body = self.kernel.stmts.body(&[s]);
+            let is_row = kind == LoopKind::Vector && in_tile(i) && self.stays_in_registers();
+            let unroll = if is_row { self.plan.n_vectors as u32 } else { 0 };
             s = self.kernel.stmts.push(Stmt::For(For {
                 var,
                 extent,
                 kind,
                 iterations: Iterations::Independent,
-                hints: Hints { unroll: 0, ..l.hints },
+                hints: Hints { unroll, ..l.hints },
                 body,
             }));
         }

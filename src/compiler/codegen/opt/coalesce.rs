@@ -103,15 +103,16 @@ fn body(kernel: &mut Kernel, old: Body, machine: &Machine, changed: &mut bool) -
 /// Whether rows of `m` iterations leave much of their last vectors empty, and the code around has nothing to do with them.
 fn is_ragged(kernel: &Kernel, stmts: &[StmtId], n: i64, m: i64, machine: &Machine) -> bool {
     let mut own = Accesses::default();
-    let mut narrowest = 8;
+    let (mut narrowest, mut widest) = (8, 1);
     for &s in stmts {
         if let Stmt::Store { value, .. } = kernel.stmts.get(s) {
             narrowest = narrowest.min(kernel.arena.dtype(value).bytes());
+            for_each_value(&kernel.arena, value, &mut |e| widest = widest.max(kernel.arena.dtype(e).bytes()));
         }
         own.note(kernel, kernel.stmts.get(s));
     }
     // Elements of less than 32 bits take lanes of 32 bits, except where all are bytes.
-    let lanes = (machine.vectors.bytes / if narrowest == 1 { 1 } else { narrowest.max(4) }) as i64;
+    let lanes = (machine.vectors.bytes / if widest == 1 { 1 } else { narrowest.max(4) }) as i64;
     // Fewer elements may be a tile of results, which stays in registers.
     let in_registers = lanes * machine.vectors.registers as i64;
     let total = n.saturating_mul(m);

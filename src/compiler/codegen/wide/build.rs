@@ -91,6 +91,8 @@ pub(super) enum Lanes {
     Bytes,
     /// Vectors take lanes of 16 bits: the region computes with elements of 16 bits alone.
     Words,
+    /// Lanes of 32 bits, where full registers of bfloat16 are loaded by even and odd places: the order of lanes does not matter.
+    EvenOdd,
 }
 
 impl Features {
@@ -189,7 +191,7 @@ impl Builder<'_> {
         let elem = match self.features.lanes {
             Lanes::Bytes => Elem::of_bytes(ty.dtype)?,
             Lanes::Words if ty.lanes > 1 => Elem::of_words(ty.dtype)?,
-            Lanes::Words | Lanes::Wide => Elem::of(ty.dtype)?,
+            Lanes::Words | Lanes::Wide | Lanes::EvenOdd => Elem::of(ty.dtype)?,
         };
         if ty.lanes == 1 {
             return Some(Shape { elem, width: Width::Scalar, n: 1, last: None });
@@ -776,7 +778,7 @@ impl Builder<'_> {
             },
             Expr::Broadcast(a) => Some(SmallVec::from_elem(self.in_all_lanes(a, shape)?, n)),
             Expr::Binary(op, a, b) => {
-                if self.features.lanes == Lanes::Wide
+                if matches!(self.features.lanes, Lanes::Wide | Lanes::EvenOdd)
                     && let Some((vectors, others)) = reduce::several(&self.kernel.arena, op, e)
                 {
                     return self.reduce_with(op, &vectors, &others);

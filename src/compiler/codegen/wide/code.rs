@@ -232,6 +232,8 @@ pub(super) enum Op2 {
     MulPairs,
     /// The low halves of products of 16-bit lanes (`vpmullw`).
     MulWords,
+    /// float32 of `b`, then those of `a`, to bfloat16 bits (`vcvtne2ps2bf16`); subnormal numbers become zero. It works on whole registers.
+    PackBf16,
     /// Narrows the 32-bit lanes of `a` and `b` to 16 bits; the values must fit (`vpackusdw`).
     Pack32,
     /// Narrows the 16-bit lanes of `a` and `b` to 8 bits; the values must fit (`vpackuswb`).

@@ -7,8 +7,9 @@
 //! [`build`] makes vector code over virtual registers (with [`lanes`] for conditions and functions, [`guard`] and
 //! [`window`] for padding, [`transpose`], [`gather`] and [`shuffle`] for shuffles, [`scattered`] for elements at any
 //! indices, [`lookup`] for rows at any indices, [`index`] for indices as values, [`long`] for 64-bit integers,
-//! [`reduce`] for lanes that become one, [`words`] for elements of 16 bits alone, [`shifts`] for shifts), [`prefetch`] adds prefetches, [`assign`] allocates machine registers, and
-//! the target ([`target::VectorTarget`]; [`x86`]) encodes the code. Cranelift's code calls regions with a pointer to
+//! [`reduce`] for lanes that become one, [`words`] for elements of 16 bits alone,
+//! [`even_odd`] for bfloat16 whose lanes need no order, [`shifts`] for shifts), [`prefetch`] adds prefetches,
+//! [`assign`] allocates machine registers, and the target ([`target::VectorTarget`]; [`x86`]) encodes the code. Cranelift's code calls regions with a pointer to
 //! their arguments. A run that some step refuses is divided; single statements that cannot be regions are compiled by
 //! Cranelift.
 //!
@@ -22,6 +23,7 @@ mod bounds;
 mod build;
 mod code;
 mod constants;
+mod even_odd;
 mod forward;
 mod gather;
 mod guard;
@@ -281,17 +283,19 @@ impl Planner<'_> {
             () if only(Elem::of_words) => Some(Lanes::Words),
             () => None,
         };
-        let lanes = narrow.into_iter().chain([Lanes::Wide]);
+        let keeps_lanes = even_odd::keeps_lanes(self.kernel, &stmts, self.target.vector_bytes());
+        let apart = keeps_lanes.then_some(Lanes::EvenOdd);
+        let lanes = narrow.into_iter().chain(apart).chain([Lanes::Wide]);
         for (lanes, shares) in lanes.flat_map(|lanes| [(lanes, true), (lanes, false)]) {
-            let is_narrow = lanes != Lanes::Wide;
+            let is_last = lanes == Lanes::Wide;
             let features = self.target.features(self.options, shares);
             let features = build::Features { lanes, ..features };
             let vector_bytes = self.target.vector_bytes();
             let Some((mut code, mut args)) = build::build(self.kernel, &stmts, vector_bytes, features) else {
-                if is_narrow {
-                    continue;
+                if is_last {
+                    return false;
                 }
-                return false;
+                continue;
             };
             forward::forward(&mut code, &args);
             let outer = self.outer_loops(&args);
@@ -317,10 +321,10 @@ impl Planner<'_> {
             });
             let Some(registers) = assigned else { continue };
             let Some(encoded) = self.target.encode(&code, &registers) else {
-                if is_narrow {
-                    continue;
+                if is_last {
+                    return false;
                 }
-                return false;
+                continue;
             };
             self.regions.regions.insert(run[0], Region { len: run.len(), args, bytes: encoded });
             return true;

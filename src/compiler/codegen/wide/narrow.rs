@@ -70,14 +70,16 @@ pub(super) fn is_exact(arena: &Arena, locals: &HashSet<LocalId, FxBuild>, e: Exp
 }
 
 /// How floats become bfloat16.
-#[derive(Clone, Copy)]
-enum Rounding {
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bf16Rounding {
     /// They have no more digits.
     None,
     /// NaNs need no care.
     Numbers,
     /// Any float.
     All,
+    /// By an instruction, which makes subnormal numbers zero.
+    Instruction,
 }
 
 /// Number of operations of a value that are looked through.
@@ -96,7 +98,15 @@ impl Builder<'_> {
         shape: &Shape,
     ) -> Option<Pieces> {
         let at = self.address(buffer, index)?;
-        (0..shape.n).map(|i| self.load_narrow_piece(at, i, memory, shape)).collect()
+        let n_apart = self.n_apart(memory, shape);
+        let mut out = Pieces::new();
+        for i in (0..n_apart).step_by(2) {
+            out.extend(self.load_apart(at, i, shape)?);
+        }
+        for i in n_apart..shape.n {
+            out.push(self.load_narrow_piece(at, i, memory, shape)?);
+        }
+        Some(out)
     }
 
     /// Loads the `i`-th piece of a value.
@@ -137,30 +147,21 @@ impl Builder<'_> {
         memory: Memory,
         shape: &Shape,
     ) -> Option<()> {
-        let rounding = match memory {
-            Memory::BF16
-                if self.kernel.arena.dtype(value) == DType::BFloat16
-                    && is_exact(&self.kernel.arena, &self.exact, value) =>
-            {
-                Rounding::None
-            }
-            Memory::BF16 if self.has_short_nans(value, NAN_DEPTH) => Rounding::Numbers,
-            _ => Rounding::All,
-        };
+        let rounding = self.bf16_rounding(value);
         self.has(memory, shape)?;
         let width = shape.width;
-        for (i, &src) in pieces.iter().enumerate() {
+        let (apart, others) = pieces.split_at(self.n_apart(memory, shape).min(pieces.len()));
+        for (pair, &[even, odd]) in apart.as_chunks().0.iter().enumerate() {
+            self.store_apart(at, 2 * pair, [even, odd], rounding, width)?;
+        }
+        for (i, &src) in (apart.len()..).zip(others) {
             let mem = self.narrow_piece(at, i, memory)?;
             let (mut src, mut memory) = (src, memory);
-            let is_instruction = self.features.rounds_bf16 && !matches!(rounding, Rounding::None);
-            if memory == Memory::BF16 && is_instruction {
+            if memory == Memory::BF16 && rounding == Bf16Rounding::Instruction {
                 src = self.unary(Op1::ToBf16, &[src], Elem::F32, width.max(Width::X))[0];
             } else if memory == Memory::BF16 {
-                src = match rounding {
-                    Rounding::None => self.shifted_down(src, width),
-                    Rounding::Numbers => self.bf16_bits_of_numbers(src, width),
-                    Rounding::All => self.bf16_bits(src, width),
-                };
+                let rounded = self.rounded_to_bf16(src, rounding, width);
+                src = self.shifted_down(rounded, width);
                 memory = Memory::I16;
             }
             let is_whole = !matches!(width, Width::Half | Width::Scalar);
@@ -229,38 +230,44 @@ impl Builder<'_> {
             }
     }
 
+    /// How a value that is stored becomes bfloat16.
+    fn bf16_rounding(&self, value: ExprId) -> Bf16Rounding {
+        let arena = &self.kernel.arena;
+        match arena.dtype(value) {
+            DType::BFloat16 if is_exact(arena, &self.exact, value) => Bf16Rounding::None,
+            _ if self.features.rounds_bf16 => Bf16Rounding::Instruction,
+            _ if self.has_short_nans(value, NAN_DEPTH) => Bf16Rounding::Numbers,
+            _ => Bf16Rounding::All,
+        }
+    }
+
     /// The high halves of lanes, in the low ones.
-    fn shifted_down(&mut self, a: VReg, width: Width) -> VReg {
+    pub(super) fn shifted_down(&mut self, a: VReg, width: Width) -> VReg {
         let dst = self.fresh();
         self.push(Inst::Shift { dst, a, left: false, by: 16, width });
         dst
     }
 
-    /// The bits of floats rounded to bfloat16, in the low halves, for numbers and NaNs whose low half is zero.
-    fn bf16_bits_of_numbers(&mut self, a: VReg, width: Width) -> VReg {
+    /// The bits of floats rounded to bfloat16, in the high halves of lanes; the low halves may have any bits. NaN stays NaN, if its low
+    /// half is zero or all floats may be rounded.
+    pub(super) fn rounded_to_bf16(&mut self, a: VReg, rounding: Bf16Rounding, width: Width) -> VReg {
+        if rounding == Bf16Rounding::None {
+            return a;
+        }
         let int = Elem::I32;
         let [one, half] = [1, 0x7fff].map(|c| self.constant(c, int));
         let high = self.shifted_down(a, width);
         let odd = self.binary(Op2::And, &[high], &[one], int, width)[0];
         let biased = self.binary(Op2::Add, &[a], &[half], int, width)[0];
         let sum = self.binary(Op2::Add, &[biased], &[odd], int, width)[0];
-        self.shifted_down(sum, width)
-    }
-
-    /// The bits of floats rounded to bfloat16, in the low halves; NaN stays NaN.
-    fn bf16_bits(&mut self, a: VReg, width: Width) -> VReg {
-        let int = Elem::I32;
-        let [one, half, quiet] = [1, 0x7fff, 0x40].map(|c| self.constant(c, int));
-        let high = self.shifted_down(a, width);
-        let odd = self.binary(Op2::And, &[high], &[one], int, width)[0];
-        let rounding = self.binary(Op2::Add, &[odd], &[half], int, width)[0];
-        let sum = self.binary(Op2::Add, &[a], &[rounding], int, width)[0];
-        let rounded = self.shifted_down(sum, width);
-        let nan = self.binary(Op2::Or, &[high], &[quiet], int, width)[0];
-        let mask = self.fresh_mask();
+        if rounding == Bf16Rounding::Numbers {
+            return sum;
+        }
+        let quiet = self.constant(0x0040_0000, int);
+        let nan = self.binary(Op2::Or, &[a], &[quiet], int, width)[0];
+        let (mask, dst) = (self.fresh_mask(), self.fresh());
         self.push(Inst::Compare { op: CmpOp::Ne, dst: mask, a, b: a, elem: Elem::F32, width });
-        let dst = self.fresh();
-        self.push(Inst::Select { dst, mask, then: nan, otherwise: rounded, elem: int, width });
+        self.push(Inst::Select { dst, mask, then: nan, otherwise: sum, elem: int, width });
         dst
     }
 
@@ -363,11 +370,11 @@ impl Builder<'_> {
                 self.unary(Op1::FromBf16, &bits, Elem::F32, width)
             }
             DType::BFloat16 if from != to => {
+                let upper = self.constant(0xffff_0000, Elem::I32);
                 let mut out = Pieces::new();
                 for a in value {
-                    let (bits, dst) = (self.bf16_bits(a, width), self.fresh());
-                    self.push(Inst::Shift { dst, a: bits, left: true, by: 16, width });
-                    out.push(dst);
+                    let rounded = self.rounded_to_bf16(a, Bf16Rounding::All, width);
+                    out.extend(self.binary(Op2::And, &[rounded], &[upper], Elem::I32, width));
                 }
                 out
             }
@@ -463,6 +470,8 @@ impl Builder<'_> {
         match arena.expr(value) {
             Expr::Cast(a) if arena.dtype(value).is_half() && !is_known => match arena.dtype(a) {
                 DType::Float32 => a,
+                // Floats of 16 bits are `float32` in registers.
+                from if from.is_half() => a,
                 from if from.is_integer() && from.bytes() <= 2 && from != DType::Bool => arena.cast(DType::Float32, a),
                 _ => value,
             },

@@ -28,15 +28,18 @@ pub(super) fn lanes_of(arena: &Arena, e: ExprId) -> Option<SmallVec<[(ExprId, u1
 impl Builder<'_> {
     /// Packs lanes of vectors, of at most a few registers for each one of the result.
     pub(super) fn shuffled(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
-        let lanes = lanes_of(&self.kernel.arena, e)?;
+        let all = lanes_of(&self.kernel.arena, e)?;
         let per_piece = self.vector_bytes / shape.elem.bytes();
         let mut out = Pieces::new();
-        for lanes in lanes.chunks(per_piece) {
+        for piece in 0..shape.n {
+            let own = (0..per_piece).filter_map(|i| all.get(self.element_of(all.len(), piece, i, per_piece)));
+            let lanes: SmallVec<[(ExprId, u16); 16]> = own.copied().collect();
             let mut registers: SmallVec<[(ExprId, usize); 4]> = SmallVec::new();
             let mut chunks: SmallVec<[Chunk; 4]> = SmallVec::new();
             let mut sources: SmallVec<[(usize, u8); 16]> = SmallVec::new();
-            for &(vector, lane) in lanes {
-                let (piece, lane) = (usize::from(lane) / per_piece, usize::from(lane) % per_piece);
+            for (vector, lane) in lanes {
+                let of = usize::from(self.kernel.arena.lanes(vector));
+                let (piece, lane) = self.place_of(of, usize::from(lane), per_piece);
                 let known = registers.iter().position(|&r| r == (vector, piece));
                 let source = match known {
                     Some(source) => source,

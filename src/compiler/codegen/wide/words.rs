@@ -5,14 +5,8 @@
 //! everywhere else, in a lane of 32 bits.
 //!
 //! There are instructions for minima of integers, and of float16 with AVX512-FP16. Vectors of bfloat16 that are computed take two registers
-//! of float32, one with the elements at even places and one with those at odd places, so that a shift and a mask convert them:
-//!
-//! ```text
-//! x0 x1 | x2 x3 | …      0 x0 | 0 x2 | …      even: the low halves of the lanes, shifted up
-//!                        0 x1 | 0 x3 | …      odd: the high halves
-//! ```
-//!
-//! Only values that are elements of the type are computed this way, which need no rounding.
+//! of float32, one with the elements at even places and one with those at odd places ([`even_odd`](super::even_odd)). Only values that are
+//! elements of the type are computed this way, which need no rounding.
 
 use super::build::{Builder, Lanes, Pieces, Shape};
 use super::code::{Elem, Inst, Op1, Op2, VReg, Width};
@@ -20,11 +14,6 @@ use super::narrow::is_exact;
 use crate::codegen::facts::neutral;
 use crate::ir::{BinOp, DType};
 use crate::loopir::{Expr, ExprId};
-
-/// The bits of the upper 16-bit half of each lane of 32 bits.
-const UPPER_HALF: u64 = 0xffff_0000;
-/// The lanes of 16 bits at odd places.
-const ODD_LANES: u64 = 0xaaaa_aaaa;
 
 impl Builder<'_> {
     /// Whether a vector takes lanes of 16 bits.
@@ -55,13 +44,9 @@ impl Builder<'_> {
         {
             return Some(Pieces::from_elem(self.constant(bits, Elem::F32), 2 * n));
         }
-        let upper = self.constant(UPPER_HALF, Elem::I32);
         let mut out = Pieces::new();
         for words in self.expr(e)? {
-            let even = self.fresh();
-            self.push(Inst::Shift { dst: even, a: words, left: true, by: 16, width });
-            out.push(even);
-            out.extend(self.binary(Op2::And, &[words], &[upper], Elem::I32, width));
+            out.extend(self.even_and_odd(words, width));
         }
         Some(out)
     }
@@ -74,15 +59,12 @@ impl Builder<'_> {
         if !is_exact(&self.kernel.arena, &self.exact, e) {
             return None;
         }
-        let Shape { elem, width, .. } = self.shape(e)?;
+        let Shape { width, .. } = self.shape(e)?;
         let mut out = Pieces::new();
         for pair in self.expr(e)?.chunks(2) {
             let &[even, odd] = pair else { return None };
-            let (low, dst) = (self.fresh(), self.fresh());
-            self.push(Inst::Shift { dst: low, a: even, left: false, by: 16, width });
-            let mask = self.lane_mask(ODD_LANES, elem);
-            self.push(Inst::Select { dst, mask, then: odd, otherwise: low, elem, width });
-            out.push(dst);
+            let low = self.shifted_down(even, width);
+            out.push(self.halves_joined(low, odd, width));
         }
         Some(out)
     }

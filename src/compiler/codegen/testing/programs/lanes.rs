@@ -5,7 +5,7 @@ use crate::codegen::testing::{Closeness, below};
 
 impl Generator {
     /// An expression of one type over the given leaves; values stay small.
-    fn arithmetic(&mut self, dtype: &str, leaves: &[String], depth: usize) -> String {
+    pub(super) fn arithmetic(&mut self, dtype: &str, leaves: &[String], depth: usize) -> String {
         if depth == 0 || self.chance(6) {
             if self.chance(5) {
                 let v = self.pick(&[0.5, -0.25, 1.0, 2.0, 3.0, -1.0]);

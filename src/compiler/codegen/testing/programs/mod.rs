@@ -5,6 +5,7 @@
 
 mod bytes;
 mod columns;
+mod halves;
 mod lanes;
 mod layout;
 mod lookups;
@@ -77,11 +78,13 @@ pub enum Kind {
     Scan,
     /// Windows of small planes, each with a size of its own.
     Planes,
+    /// Rows of bfloat16 that are computed lane by lane, and summed.
+    Halves,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 26] = [
+    pub const ALL: [Kind; 27] = [
         Kind::Contraction,
         Kind::Elementwise,
         Kind::Condition,
@@ -108,6 +111,7 @@ impl Kind {
         Kind::Columns,
         Kind::Scan,
         Kind::Planes,
+        Kind::Halves,
     ];
 }
 
@@ -153,6 +157,7 @@ pub fn program(kind: Kind, seed: u64) -> Program {
         Kind::Columns => g.columns(),
         Kind::Scan => g.scans(),
         Kind::Planes => g.planes(),
+        Kind::Halves => g.halves(),
     }
 }
 

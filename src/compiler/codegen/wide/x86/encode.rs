@@ -228,6 +228,8 @@ impl Encoder<'_> {
                     (Elem::I8 | Elem::U8, Op2::HighLanes) => VPUNPCKHBW,
                     (_, Op2::LowWords) => VPUNPCKLWD,
                     (_, Op2::HighWords) => VPUNPCKHWD,
+                    (_, Op2::PackBf16) if self.asm.form == Form::Vex => return None,
+                    (_, Op2::PackBf16) => VCVTNE2PS2BF16,
                     (_, Op2::MulWords) => VPMULLW,
                     (Elem::I16 | Elem::U16, Op2::Add) => VPADDW,
                     (Elem::I16 | Elem::U16, Op2::Sub) => VPSUBW,

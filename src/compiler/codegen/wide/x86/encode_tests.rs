@@ -424,7 +424,7 @@ fn arithmetic() {
                     Div => format!("vdiv{s}"),
                     Min => format!("vmin{s}"),
                     Max => format!("vmax{s}"),
-                    Op2::EvenChunks | Op2::OddChunks | Op2::LowWords | Op2::HighWords => continue,
+                    Op2::EvenChunks | Op2::OddChunks | Op2::LowWords | Op2::HighWords | Op2::PackBf16 => continue,
                 };
                 check(
                     &regs,
@@ -790,6 +790,8 @@ fn words() {
                 check(&regs, None, permute, &[format!("vpermw {d}, {a}, {b}")]);
                 let permute = Inst::Permute2Words { acc: D, indices: A, b: B, width };
                 check(&regs, None, permute, &[format!("vpermt2w {d}, {a}, {b}")]);
+                let pack = Inst::Binary { op: Op2::PackBf16, dst: D, a: A, b: B, elem: Elem::F32, width };
+                check(&regs, None, pack, &[format!("vcvtne2ps2bf16 {d}, {a}, {b}")]);
             }
         }
     });

@@ -136,6 +136,7 @@ instructions! {
     VCVTPH2PS          M0F38  P66    0x13;
     VCVTPS2PH          M0F3A  P66    0x1D;
     VCVTNEPS2BF16      M0F38  F3     0x72;
+    VCVTNE2PS2BF16     M0F38  F2     0x72;
     /// Bytes under a mask, with EVEX.
     VMOVDQU8_LOAD      M0F    F2     0x6F;
     VMOVDQU8_STORE     M0F    F2     0x7F;
