@@ -32,7 +32,7 @@
 //! a stride of up to four, or shared by several lanes, are selected from contiguous vectors by permutations
 //! (`wide/gather`), which read nothing outside the first and the last element. A short innermost loop over the channels
 //! of points is coalesced with the loop around it, as are rows that vectors do not divide (`opt/coalesce`). Tiles that are contiguous along one axis in memory
-//! and along the other in the result are transposed by shuffles (`opt/transpose`).
+//! and along the other in the result are transposed by shuffles (`opt/transpose`, `opt/transpose_copies`).
 //!
 //! *Elements at computed places.* Indices that depend on the counter of a short loop alone are computed while compiling, so that
 //! resized and reflected rows are permutations of registers (`opt/constant_lanes`), or are looked up in tables of constants

@@ -29,7 +29,7 @@ use super::widen::Widener;
 use crate::ir::DType;
 use crate::loopir::rewrite::{ExprMap, Substitution, for_each_expr, map_expr};
 use crate::loopir::{
-    Affine, Arena, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, VarId,
+    Affine, Arena, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Ranges, Stmt, StmtId, VarId,
 };
 use smallvec::SmallVec;
 
@@ -41,14 +41,17 @@ const NARROW: usize = 16;
 /// Turns tiles into transposed squares.
 pub(super) fn transpose(kernel: &mut Kernel, machine: &Machine) {
     if machine.vectors.bytes > NARROW {
-        kernel.body = body(kernel, kernel.body, machine);
+        kernel.body = body(kernel, kernel.body, &mut Ranges::default(), machine);
     }
 }
 
-fn body(kernel: &mut Kernel, old: Body, machine: &Machine) -> Body {
+/// `ranges` has the variables of the loops around.
+fn body(kernel: &mut Kernel, old: Body, ranges: &mut Ranges, machine: &Machine) -> Body {
     replace_loops(kernel, old, &mut |kernel, s, l, out| {
-        if let Some(copy) = TransposedCopy::of(kernel, &l, machine) {
-            out.extend(copy.tiles(kernel));
+        if let Some(copy) = TransposedCopy::of(kernel, &l, machine)
+            && let Some(tiles) = copy.tiles(kernel, ranges)
+        {
+            out.extend(tiles);
             return;
         }
         if let Some(tile) = Tile::of(kernel, &l, machine)
@@ -57,7 +60,8 @@ fn body(kernel: &mut Kernel, old: Body, machine: &Machine) -> Body {
             out.extend(made);
             return;
         }
-        let inner = body(kernel, l.body, machine);
+        ranges.set_loop(&kernel.arena, l.var, l.extent);
+        let inner = body(kernel, l.body, ranges, machine);
         out.push(if inner == l.body { s } else { kernel.stmts.push(Stmt::For(For { body: inner, ..l })) });
     })
 }

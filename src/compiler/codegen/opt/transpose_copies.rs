@@ -21,6 +21,9 @@
 //! columns 0 … 3, …, 19 … 22       of 23
 //! ```
 //!
+//! Rows of fewer columns than a chunk, but of more than strided loads assemble, are loaded with elements after or before them, where those are
+//! elements of the buffer as well, and the rows of the result that they would become are left out.
+//!
 //! A loop around may continue the rows that are written, as that of `n` here, although what is read continues elsewhere. Tiles
 //! then run over both loops, in blocks of some iterations of the outer one, which are written out, since each row has a place of its
 //! own:
@@ -39,8 +42,9 @@ use super::machine::Machine;
 use super::transpose::{MOST, lane_type, stride};
 use super::vectorize::largest_power;
 use crate::ir::DType;
+use crate::loopir;
 use crate::loopir::rewrite::Substitution;
-use crate::loopir::{Arena, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, Ty};
+use crate::loopir::{Arena, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Ranges, Stmt, StmtId, Ty};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -49,6 +53,9 @@ const CHUNK: i64 = 16;
 /// Maximum number of rows of a block that is written out: a tile takes an instruction for each row, and the code must fit
 /// into the nearest cache.
 const MOST_ROWS: i64 = 256;
+/// Columns that vectors with a stride assemble from whole registers: more than those are worth a tile.
+const STRIDED: i64 = 4;
+
 /// A nest that copies transposed elements.
 pub(super) struct TransposedCopy {
     /// The loop along which reads are contiguous.
@@ -158,7 +165,8 @@ impl TransposedCopy {
         let rows = around.as_ref().map_or(n_written, |a| n_written * a.block.min(a.trips));
         // What remains of the iterations around must fill a tile as well.
         let rest = around.as_ref().map_or(0, |a| a.trips % a.block * n_written);
-        if n_read < columns || rows < columns || (1..columns).contains(&rest) {
+        let is_short = bytes <= 2 && (STRIDED + 1..columns).contains(&n_read);
+        if n_read < columns && !is_short || rows < columns || (1..columns).contains(&rest) {
             return None;
         }
         // Where squares divide both loops, there is nothing else.
@@ -184,10 +192,11 @@ impl TransposedCopy {
     }
 
     /// The copy as loops over tiles.
-    pub(super) fn tiles(&self, kernel: &mut Kernel) -> SmallVec<[StmtId; 4]> {
+    /// `None` if rows are shorter than a chunk and what is around them is no part of their buffer.
+    pub(super) fn tiles(&self, kernel: &mut Kernel, ranges: &mut Ranges) -> Option<SmallVec<[StmtId; 4]>> {
         let zero = kernel.arena.index(0);
         let [_, n_written] = self.trips;
-        let Some(around) = &self.around else { return self.columns_of(kernel, zero, n_written, true) };
+        let Some(around) = &self.around else { return self.columns_of(kernel, ranges, zero, n_written, true) };
         let mut made = SmallVec::new();
         let rest = around.trips % around.block;
         for (n, from, block) in [(around.trips / around.block, 0, around.block), (1, around.trips - rest, rest)] {
@@ -195,70 +204,130 @@ impl TransposedCopy {
                 continue;
             }
             let (block_loop, first) = tile_loop(&mut kernel.arena, around.r#loop, n, from, block);
-            let body = self.columns_of(kernel, first, n_written * block, around.is_even);
+            ranges.set_loop(&kernel.arena, block_loop.var, block_loop.extent);
+            let body = self.columns_of(kernel, ranges, first, n_written * block, around.is_even)?;
             let body = kernel.stmts.body(&body);
             made.push(kernel.stmts.push(Stmt::For(For { body, ..block_loop })));
         }
-        made
+        Some(made)
     }
 
     /// Loops over the columns of a block with as many rows.
-    fn columns_of(&self, kernel: &mut Kernel, around: ExprId, n_rows: i64, is_even: bool) -> SmallVec<[StmtId; 4]> {
+    fn columns_of(
+        &self,
+        kernel: &mut Kernel,
+        ranges: &mut Ranges,
+        around: ExprId,
+        n_rows: i64,
+        is_even: bool,
+    ) -> Option<SmallVec<[StmtId; 4]>> {
         let [n_read, _] = self.trips;
         let mut made = SmallVec::new();
         for columns in column_tiles(n_read, self.columns, if self.has_squares { self.lanes } else { self.columns }) {
             let (read_loop, read) = tile_loop(&mut kernel.arena, self.read, columns.n, columns.start, columns.size);
+            ranges.set_loop(&kernel.arena, read_loop.var, read_loop.extent);
             let mut body = Vec::new();
             for rows in row_tiles(n_rows, self.columns, self.lanes) {
                 // What remains of the rows takes no squares.
-                let size = if rows.size == columns.size { columns.size } else { self.columns };
+                let size = if rows.size == columns.size { columns.size } else { self.columns.min(columns.size) };
                 for from in (0..columns.size).step_by(size as usize) {
                     let read = kernel.arena.add_const(read, from);
                     let new = (columns.overlap - from).max(0)..size;
                     if !new.is_empty() {
-                        body.extend(self.rows_of(kernel, [around, read], new, &rows, is_even));
+                        body.extend(self.rows_of(kernel, ranges, [around, read], new, &rows, is_even)?);
                     }
                 }
             }
             let body = kernel.stmts.body(&body);
             made.push(kernel.stmts.push(Stmt::For(For { body, ..read_loop })));
         }
-        made
+        Some(made)
     }
 
-    /// Tiles of some rows, which end with the last of the columns and store some of them.
+    /// Tiles of some rows, as in `rows_of_size`; smaller ones if these do not suit.
     fn rows_of(
         &self,
         kernel: &mut Kernel,
+        ranges: &mut Ranges,
+        place: [ExprId; 2],
+        columns: Range<i64>,
+        rows: &Tiles,
+        is_even: bool,
+    ) -> Option<Vec<StmtId>> {
+        if let Some(made) = self.rows_of_size(kernel, ranges, place, columns.clone(), rows, is_even) {
+            return Some(made);
+        }
+        // What follows the last rows, or comes before the first, may be no part of the buffer.
+        let &Tiles { start, size, n, .. } = rows;
+        let (size, first, second) = match () {
+            () if n > 1 => (size, n - 1, 1),
+            () if size > self.columns => (size / 2, 1, 1),
+            () => return None,
+        };
+        let first = Tiles { start, size, n: first, overlap: 0 };
+        let second = Tiles { start: start + first.n * size, size, n: second, overlap: 0 };
+        let mut made = self.rows_of(kernel, ranges, place, columns.clone(), &first, is_even)?;
+        made.extend(self.rows_of(kernel, ranges, place, columns, &second, is_even)?);
+        Some(made)
+    }
+
+    /// Tiles of some rows, which end with the last of the columns and store some of them.
+    fn rows_of_size(
+        &self,
+        kernel: &mut Kernel,
+        ranges: &mut Ranges,
         [around, read]: [ExprId; 2],
         columns: Range<i64>,
         rows: &Tiles,
         is_even: bool,
-    ) -> Vec<StmtId> {
+    ) -> Option<Vec<StmtId>> {
         if is_even {
             let (written_loop, written) = tile_loop(&mut kernel.arena, self.written, rows.n, rows.start, rows.size);
-            let tile = self.tile(kernel, First { around, read, written, row: 0 }, columns, rows.size, is_even);
+            ranges.set_loop(&kernel.arena, written_loop.var, written_loop.extent);
+            let first = First { around, read, written, row: 0 };
+            let tile = self.tile(kernel, ranges, first, columns, rows.size, is_even)?;
             let body = kernel.stmts.body(&tile);
-            return vec![kernel.stmts.push(Stmt::For(For { body, ..written_loop }))];
+            return Some(vec![kernel.stmts.push(Stmt::For(For { body, ..written_loop }))]);
         }
         let mut made = Vec::new();
         for t in 0..rows.n {
             let row = rows.start + t * rows.size;
             let written = kernel.arena.index(row);
-            made.extend(self.tile(kernel, First { around, read, written, row }, columns.clone(), rows.size, is_even));
+            let first = First { around, read, written, row };
+            made.extend(self.tile(kernel, ranges, first, columns.clone(), rows.size, is_even)?);
         }
-        made
+        Some(made)
     }
 
     /// The stores of a tile's columns.
-    fn tile(&self, kernel: &mut Kernel, first: First, columns: Range<i64>, lanes: i64, is_even: bool) -> Vec<StmtId> {
+    fn tile(
+        &self,
+        kernel: &mut Kernel,
+        ranges: &mut Ranges,
+        first: First,
+        columns: Range<i64>,
+        lanes: i64,
+        is_even: bool,
+    ) -> Option<Vec<StmtId>> {
+        let len = kernel.buffer(self.from).len;
         let arena = &mut kernel.arena;
-        let mut vectors = SmallVec::<[ExprId; 64]>::new();
+        let mut starts = SmallVec::<[ExprId; 64]>::new();
         for lane in 0..lanes {
             let mut place = Substitution::of(self.read.var, first.read);
             self.set_row(arena, &mut place, first, lane, is_even);
-            let index = place.expr(arena, self.source);
-            vectors.push(arena.load(self.from, index, Ty::vector(self.dtype, columns.end as u16)));
+            starts.push(place.expr(arena, self.source));
+        }
+        let wide = columns.end.max(self.columns);
+        // A row that is shorter than a chunk is its first part, or its last.
+        let mut exist = |shift: i64| {
+            let within = loopir::Range { lo: shift, hi: len - wide + shift };
+            starts.iter().all(|&e| ranges.of(arena, e).within(within))
+        };
+        let skipped = [0, wide - columns.end].into_iter().find(|&shift| wide == columns.end || exist(shift))?;
+        let mut vectors = SmallVec::<[ExprId; 64]>::new();
+        for start in starts {
+            let index = arena.add_const(start, -skipped);
+            vectors.push(arena.load(self.from, index, Ty::vector(self.dtype, wide as u16)));
         }
         let mut stores = Vec::new();
         for column in columns {
@@ -266,11 +335,12 @@ impl TransposedCopy {
             let mut place = Substitution::of(self.read.var, read);
             self.set_row(arena, &mut place, first, 0, is_even);
             let index = place.expr(arena, self.target);
-            let items: SmallVec<[ExprId; 64]> = vectors.iter().map(|&v| arena.extract(v, column as u16)).collect();
+            let items: SmallVec<[ExprId; 64]> =
+                vectors.iter().map(|&v| arena.extract(v, (skipped + column) as u16)).collect();
             let value = arena.pack(&items);
             stores.push(kernel.stmts.push(Stmt::Store { buffer: self.to, index, value }));
         }
-        stores
+        Some(stores)
     }
 
     /// Sets the iterations of a row of a tile.
@@ -320,6 +390,9 @@ fn tile_loop(arena: &mut Arena, old: For, n: i64, from: i64, tile: i64) -> (For,
 
 /// The tiles of so many columns: squares, if there are any, and chunks for what remains. The last one ends with the columns.
 fn column_tiles(n_columns: i64, chunk: i64, square: i64) -> SmallVec<[Tiles; 4]> {
+    if n_columns < chunk {
+        return SmallVec::from_iter([Tiles { start: 0, size: n_columns, n: 1, overlap: 0 }]);
+    }
     let mut tiles = SmallVec::new();
     let squares = n_columns / square;
     if squares > 0 {
