@@ -1,8 +1,9 @@
 //! # `transpose_tiles`
 //!
 //! *When*: a block without reduction whose result is contiguous along one loop, and one of its reads along another.
-//! *What*: both loops are split by sampled edges (16 to 256), and the tile goes innermost. *Why*: each cache line is
-//! used completely, and the code generator transposes tiles in registers.
+//! *What*: both loops are split by sampled edges (16 to 256), and the tile goes innermost; a short loop, such as over the
+//! colours of an image, goes around rows of the result, of which long ones are split. *Why*: each cache line is used
+//! completely, and the code generator transposes tiles in registers.
 //!
 //! ```python
 //! @T.prim_func
@@ -35,6 +36,10 @@
 //! for i, j: B[j, i] = A[i, j]
 //! # becomes
 //! for i0, j0, j1, i1: B[j0 * 16 + j1, i0 * 64 + i1] = A[i0 * 64 + i1, j0 * 16 + j1]
+//!
+//! for c in 3: for i, j: B[c, i, j] = A[i, j, c]
+//! # becomes
+//! for i: for c in 3: for j: B[c, i, j] = A[i, j, c]
 //! ```
 
 use super::super::access::Access;
@@ -52,6 +57,8 @@ pub(crate) struct TransposeTiles {
 
 /// Candidate edges of tiles, in elements.
 const EDGES: [i64; 5] = [16, 32, 64, 128, 256];
+/// Candidate parts of rows of results that alternate, in elements, most promising first.
+const ROWS: [i64; 3] = [512, 1024, 256];
 /// Positions in `EDGES` for the loop that reads are contiguous along and for the one that writes are; most promising
 /// first.
 const PROMISING: [[usize; 2]; 6] = [[0, 2], [0, 1], [1, 1], [0, 0], [1, 2], [0, 3]];
@@ -66,9 +73,13 @@ impl Rule for TransposeTiles {
     }
 
     fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
-        let Some([read, written]) = crossed(&draft.sch, block) else { return Ok(vec![draft]) };
+        let Some(Crossed { read, written, row }) = crossed(&draft.sch, block) else { return Ok(vec![draft]) };
         let mut fork = draft.clone();
-        match self.tile(&mut fork.sch, block, read, written) {
+        let tiled = match row {
+            None => self.tile(&mut fork.sch, block, read, written),
+            Some(row) => self.interleave(&mut fork.sch, block, [read, written], row),
+        };
+        match tiled {
             Ok(()) => {
                 fork.tiled.push(Tiled::new(block));
                 Ok(vec![fork])
@@ -91,10 +102,37 @@ impl TransposeTiles {
         }
         sch.reorder(&[outer, inner].concat())
     }
+
+    /// Moves a short loop along which a read is contiguous around rows of the result, of `row` elements.
+    fn interleave(
+        &self,
+        sch: &mut Schedule,
+        block: Rv,
+        [read, written]: [usize; 2],
+        row: i64,
+    ) -> Result<(), ScheduleError> {
+        let mut loops = sch.get_loops(block)?;
+        let (short, mut inner) = (loops[read], loops[written]);
+        if row > ROWS[0] {
+            let size = sch.choose_among(&ROWS, self.variant % ROWS.len())?;
+            let parts = sch.split(inner, vec![Arg::None, size.into()])?;
+            (loops[written], inner) = (parts[0], parts[1]);
+        }
+        let outer = loops.into_iter().filter(|&l| l != short && l != inner);
+        sch.reorder(&outer.chain([short, inner]).collect::<Vec<Rv>>())
+    }
+}
+
+/// Loops along which a read and the result of the block are contiguous.
+struct Crossed {
+    read: usize,
+    written: usize,
+    /// Elements of a row of the result, if the loop of the read is too short for tiles.
+    row: Option<i64>,
 }
 
 /// The loops along which a read and the result of the block are contiguous, if they differ.
-fn crossed(sch: &Schedule, block: Rv) -> Option<[usize; 2]> {
+fn crossed(sch: &Schedule, block: Rv) -> Option<Crossed> {
     let (index, id) = live_block(sch, block)?;
     let func = sch.func(index);
     let node = func.block(id);
@@ -103,12 +141,20 @@ fn crossed(sch: &Schedule, block: Rv) -> Option<[usize; 2]> {
         return None;
     }
     let vars: Vec<_> = node.iters.iter().map(|i| i.var).collect();
-    let long = |a: &usize| func.loops_above(id.stmt()).get(*a).and_then(|&l| const_extent(func, l)) > Some(EDGES[0]);
-    let contiguous = |access: &Access| access.strides.iter().position(|&s| s == 1).filter(long);
-    let written = contiguous(&Access::of(func, write, &vars)?)?;
-    node.reads.iter().rev().find_map(|region| {
-        let access = Access::of(func, region, &vars)?;
-        let read = contiguous(&access)?;
-        (read != written && access.strides[written] != 0).then_some([read, written])
-    })
+    let loops = func.loops_above(id.stmt());
+    let extent = |a: usize| loops.get(a).and_then(|&l| const_extent(func, l)).unwrap_or_default();
+    let contiguous = |access: &Access| access.strides.iter().position(|&s| s == 1);
+    let written = contiguous(&Access::of(func, write, &vars)?).filter(|&a| extent(a) > EDGES[0])?;
+    let reads = || node.reads.iter().rev().filter_map(|region| Access::of(func, region, &vars));
+    let crossing = |access: Access| contiguous(&access).filter(|&read| read != written && access.strides[written] != 0);
+    if let Some(read) = reads().filter_map(crossing).find(|&read| extent(read) > EDGES[0]) {
+        return Some(Crossed { read, written, row: None });
+    }
+    // Whole rows of the read are near when they are read again.
+    let is_apart = |&read: &usize| {
+        let between = (read + 1..loops.len()).filter(|&a| a != written).any(|a| extent(a) > 1);
+        extent(read) > 1 && read < written && (between || extent(written) > ROWS[0])
+    };
+    let read = reads().filter_map(crossing).find(is_apart)?;
+    Some(Crossed { read, written, row: Some(extent(written)) })
 }
