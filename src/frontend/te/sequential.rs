@@ -25,7 +25,7 @@ impl Te {
     }
 
     /// A copy of a tensor of which elements are changed, one after the other. For each `k` of the domain, `change` gives the
-    /// indices of an element and its new value; it may read the tensor that it is given, as it is so far.
+    /// indices of an element and its new value; of the tensor that it is given, it may read that element, as it is so far.
     pub fn update(
         &mut self,
         name: &str,
@@ -41,9 +41,13 @@ impl Te {
         let value = self.at(base, &indices);
         self.point_of_rank_0(&mut copied, &shape);
         let copy = [self.store(tensor, &indices, value)].into_iter().collect();
-        let axes = self.axes("k", domain, IterKind::Opaque);
+        let mut axes = self.axes("k", domain, IterKind::Opaque);
         let steps = self.indices(&axes);
         let (indices, value) = change(self, tensor, &steps);
+        // Elements with different indices are different, so that the order along such axes does not matter.
+        for (axis, _) in axes.iter_mut().zip(&steps).filter(|(_, step)| indices.contains(step)) {
+            axis.kind = IterKind::Spatial;
+        }
         let body = [self.store(tensor, &indices, value)].into_iter().collect();
         self.add_stage(name, axes, None, body, &[tensor]);
         if let Some(stage) = self.stages.last_mut() {

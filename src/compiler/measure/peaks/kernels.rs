@@ -18,16 +18,17 @@ mod x86 {
     use std::arch::x86_64::*;
     use std::hint::black_box;
 
-    macro_rules! fma {
-        ($name:ident, $features:literal, $vector:ty, $scalar:ty, $lanes:literal, $set1:ident, $fma:ident, $store:ident) => {
-            /// Repeats `a = a * x + y` in each accumulator; the values stay between 0 and 1.
+    macro_rules! floats {
+        ($name:ident, $features:literal, $vector:ty, $scalar:ty, $lanes:literal, $set1:ident, $store:ident, $start:literal,
+         |$a:ident, $x:ident = $x_value:literal, $y:ident = $y_value:literal| $step:expr) => {
+            /// Repeats two operations on each accumulator; the values stay between 0 and 1.
             #[target_feature(enable = $features)]
             pub(super) fn $name(rounds: u64) -> $scalar {
-                let (x, y) = ($set1(0.5), $set1(0.25));
-                let mut a: [$vector; ACCUMULATORS] = [$set1(0.125); ACCUMULATORS];
+                let ($x, $y) = ($set1(black_box($x_value)), $set1(black_box($y_value)));
+                let mut a: [$vector; ACCUMULATORS] = [$set1($start); ACCUMULATORS];
                 for _ in 0..rounds {
-                    for a in &mut a {
-                        *a = $fma(*a, x, y);
+                    for $a in &mut a {
+                        *$a = $step;
                     }
                 }
                 let mut sum = 0.0;
@@ -42,6 +43,12 @@ mod x86 {
         };
     }
 
+    macro_rules! fma {
+        ($name:ident, $features:literal, $vector:ty, $scalar:ty, $lanes:literal, $set1:ident, $fma:ident, $store:ident) => {
+            floats!($name, $features, $vector, $scalar, $lanes, $set1, $store, 0.125, |a, x = 0.5, y = 0.25| $fma(*a, x, y));
+        };
+    }
+
     fma!(f32_128, "fma", __m128, f32, 4, _mm_set1_ps, _mm_fmadd_ps, _mm_storeu_ps);
     fma!(f64_128, "fma", __m128d, f64, 2, _mm_set1_pd, _mm_fmadd_pd, _mm_storeu_pd);
     fma!(f32_256, "avx2,fma", __m256, f32, 8, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_storeu_ps);
@@ -51,25 +58,10 @@ mod x86 {
 
     macro_rules! sums {
         ($name:ident, $features:literal, $vector:ty, $scalar:ty, $lanes:literal, $set1:ident, $add:ident, $max:ident, $store:ident) => {
-            /// Repeats `a = max(a + x, y)` in each accumulator; the values end at `y`.
-            #[target_feature(enable = $features)]
-            pub(super) fn $name(rounds: u64) -> $scalar {
-                let (x, y) = ($set1(black_box(-0.25)), $set1(black_box(0.5)));
-                let mut a: [$vector; ACCUMULATORS] = [$set1(1.0); ACCUMULATORS];
-                for _ in 0..rounds {
-                    for a in &mut a {
-                        *a = $max($add(*a, x), y);
-                    }
-                }
-                let mut sum = 0.0;
-                for a in a {
-                    let mut lanes = [0.0; $lanes];
-                    // SAFETY: the array has the size of the vector.
-                    unsafe { $store(lanes.as_mut_ptr(), a) };
-                    sum += lanes.iter().sum::<$scalar>();
-                }
-                sum
-            }
+            floats!($name, $features, $vector, $scalar, $lanes, $set1, $store, 1.0, |a, x = -0.25, y = 0.5| $max(
+                $add(*a, x),
+                y
+            ));
         };
     }
 
@@ -223,58 +215,47 @@ pub(super) fn has(isa: Isa) -> bool {
     }
 }
 
+/// Calls of one of three loops, by the width of vectors.
 #[cfg(target_arch = "x86_64")]
-pub(super) fn fma_f32(isa: Isa, rounds: u64) -> f32 {
-    assert!(has(isa), "a peak loop is made for instructions that are there");
-    // SAFETY: support was checked above.
-    unsafe {
-        match isa {
-            Isa::Portable => x86::f32_128(rounds),
-            Isa::Avx2 | Isa::Avx512Ymm => x86::f32_256(rounds),
-            Isa::Avx512 => x86::f32_512(rounds),
+macro_rules! by_width {
+    ($(#[$doc:meta])* $name:ident, $scalar:ty, $loop128:ident, $loop256:ident, $loop512:ident) => {
+        $(#[$doc])*
+        pub(super) fn $name(isa: Isa, rounds: u64) -> $scalar {
+            assert!(has(isa), "a peak loop is made for instructions that are there");
+            // SAFETY: support was checked above.
+            unsafe {
+                match isa {
+                    Isa::Portable => x86::$loop128(rounds),
+                    Isa::Avx2 | Isa::Avx512Ymm => x86::$loop256(rounds),
+                    Isa::Avx512 => x86::$loop512(rounds),
+                }
+            }
         }
-    }
+    };
 }
 
 #[cfg(target_arch = "x86_64")]
-pub(super) fn fma_f64(isa: Isa, rounds: u64) -> f64 {
-    assert!(has(isa), "a peak loop is made for instructions that are there");
-    // SAFETY: support was checked above.
-    unsafe {
-        match isa {
-            Isa::Portable => x86::f64_128(rounds),
-            Isa::Avx2 | Isa::Avx512Ymm => x86::f64_256(rounds),
-            Isa::Avx512 => x86::f64_512(rounds),
-        }
-    }
-}
-
-/// Two operations for each element: an addition and a maximum.
+by_width!(fma_f32, f32, f32_128, f32_256, f32_512);
 #[cfg(target_arch = "x86_64")]
-pub(super) fn sums_f32(isa: Isa, rounds: u64) -> f32 {
-    assert!(has(isa), "a peak loop is made for instructions that are there");
-    // SAFETY: support was checked above.
-    unsafe {
-        match isa {
-            Isa::Portable => x86::sums32_128(rounds),
-            Isa::Avx2 | Isa::Avx512Ymm => x86::sums32_256(rounds),
-            Isa::Avx512 => x86::sums32_512(rounds),
-        }
-    }
-}
-
+by_width!(fma_f64, f64, f64_128, f64_256, f64_512);
 #[cfg(target_arch = "x86_64")]
-pub(super) fn sums_f64(isa: Isa, rounds: u64) -> f64 {
-    assert!(has(isa), "a peak loop is made for instructions that are there");
-    // SAFETY: support was checked above.
-    unsafe {
-        match isa {
-            Isa::Portable => x86::sums64_128(rounds),
-            Isa::Avx2 | Isa::Avx512Ymm => x86::sums64_256(rounds),
-            Isa::Avx512 => x86::sums64_512(rounds),
-        }
-    }
-}
+by_width!(
+    /// Two operations for each element: an addition and a maximum.
+    sums_f32,
+    f32,
+    sums32_128,
+    sums32_256,
+    sums32_512
+);
+#[cfg(target_arch = "x86_64")]
+by_width!(
+    /// As [`sums_f32`].
+    sums_f64,
+    f64,
+    sums64_128,
+    sums64_256,
+    sums64_512
+);
 
 /// Whether this machine has byte dot products in vectors of this width.
 #[cfg(target_arch = "x86_64")]
