@@ -184,3 +184,23 @@ fn statements_are_one_block_with_memory_of_its_own() {
 "#,
     );
 }
+
+#[test]
+fn an_update_keeps_the_order_of_looked_up_indices_only() {
+    let mut te = Te::new();
+    let data = of_float32(&mut te, "A", &[8, 5]);
+    let new = of_float32(&mut te, "N", &[3, 5]);
+    let three = te.extents(&[3]);
+    let rows = te.placeholder("I", DType::Int64, &three);
+    let domain = te.shape(new).to_vec();
+    let updated = te.update("T_rows", data, &domain, |te, out, k| {
+        let at = [te.at(rows, &k[..1]), k[1]];
+        let (before, more) = (te.at(out, &at), te.at(new, k));
+        let sum = te.add(before, more);
+        (at.to_vec(), sum)
+    });
+    let func = te.prim_func("main", &[data, rows, new], &[updated]);
+    let text = print_func(&func, Dialect::Current);
+    let axes = ["v_k0 = T.axis.opaque(T.int64(3), k0)", "v_k1 = T.axis.spatial(T.int64(5), k1)"];
+    assert!(axes.iter().all(|axis| text.contains(axis)), "{text}");
+}
