@@ -4,8 +4,9 @@
 //!
 //! * *operations*: the [minimum](super::min_ops) of operations. Functions of scalars (`exp`, `tanh`, …) run at the rate that
 //!   compiled code reaches for each alone, on data in the nearest cache. All other operations run at the peak of
-//!   multiply-adds, but those that cannot be part of one no faster than additions and maxima by turns. Elements whose last index is computed from elements of other buffers, or another index from elements that change
-//!   with the last one, are looked up one by one, at the rate of compiled code that does nothing else;
+//!   multiply-adds, but those that cannot be part of one no faster than additions and maxima by turns. Elements whose last
+//!   index is computed from elements of other buffers, or another index from elements that change with the last one, are
+//!   looked up one by one, at the rate of compiled code that does nothing else;
 //! * *traffic*: every parameter that is accessed moves once, at the rate at which the machine copies as many bytes as are both read
 //!   and written, and reads or writes the others. Temporaries are free, since a good schedule keeps them in near caches.
 

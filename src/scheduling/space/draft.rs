@@ -78,6 +78,11 @@ impl Draft {
         self.tiled.iter().find(|t| t.block == block)
     }
 
+    /// Whether windows that a block reads were copied to rows, which `dot_tiles` is to tile.
+    pub fn reads_rows_of_windows(&self, block: Rv) -> bool {
+        self.unfolded.iter().any(|u| u.block == block && u.is_row_by_row)
+    }
+
     /// Replaces this schedule by several, each with the same notes.
     ///
     /// # Errors

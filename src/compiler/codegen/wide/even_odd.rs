@@ -23,7 +23,7 @@ use crate::loopir::{Expr, ExprId, Kernel, Stmt, StmtId};
 use smallvec::SmallVec;
 
 /// The bits of the upper 16-bit half of each lane of 32 bits.
-const UPPER_HALF: u64 = 0xffff_0000;
+pub(super) const UPPER_HALF: u64 = 0xffff_0000;
 /// The lanes of 16 bits at odd places.
 const ODD_LANES: u64 = 0xaaaa_aaaa;
 

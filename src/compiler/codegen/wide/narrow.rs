@@ -8,6 +8,7 @@
 use super::bounds::{Bounds, bounds};
 use super::build::{Builder, Pieces, Shape};
 use super::code::{Elem, Inst, Mem, Memory, Op1, Op2, VReg, Width};
+use super::even_odd::UPPER_HALF;
 use crate::codegen::facts::is_index_sum;
 use crate::ir::expr::FxBuild;
 use crate::ir::{BinOp, CmpOp, Const, DType, Intrinsic};
@@ -370,7 +371,7 @@ impl Builder<'_> {
                 self.unary(Op1::FromBf16, &bits, Elem::F32, width)
             }
             DType::BFloat16 if from != to => {
-                let upper = self.constant(0xffff_0000, Elem::I32);
+                let upper = self.constant(UPPER_HALF, Elem::I32);
                 let mut out = Pieces::new();
                 for a in value {
                     let rounded = self.rounded_to_bf16(a, Bf16Rounding::All, width);

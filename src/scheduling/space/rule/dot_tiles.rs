@@ -116,9 +116,7 @@ impl Rule for DotTiles {
         let widths: Vec<i64> = (1..=MOST_VECTORS).map(|n| n * lanes).filter(|w| long % w == 0).collect();
         let mut tiled = draft.clone();
         let offered = !widths.is_empty() && self.tile(&mut tiled, block, &contraction, axes, &widths).is_ok();
-        // Windows were copied to rows for this.
-        let is_made_for_it = draft.unfolded.iter().any(|u| u.block == block && u.is_row_by_row);
-        let unchanged = (!offered || !is_made_for_it).then_some(draft);
+        let unchanged = (!offered || !draft.reads_rows_of_windows(block)).then_some(draft);
         Ok(unchanged.into_iter().chain(offered.then_some(tiled)).collect())
     }
 }

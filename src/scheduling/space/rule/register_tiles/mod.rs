@@ -121,9 +121,7 @@ impl Rule for RegisterTiles {
     }
 
     fn apply(&self, draft: Draft, block: Rv) -> Result<Vec<Draft>, ScheduleError> {
-        // Windows that lie in rows are for `dot_tiles`.
-        let in_rows = draft.unfolded.iter().any(|u| u.block == block && u.is_row_by_row);
-        if draft.tiled(block).is_some() || in_rows {
+        if draft.tiled(block).is_some() || draft.reads_rows_of_windows(block) {
             return Ok(vec![draft]);
         }
         let Some((index, id)) = live_block(&draft.sch, block) else { return Ok(vec![draft]) };
