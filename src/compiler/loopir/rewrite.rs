@@ -2,7 +2,7 @@
 
 use super::expr::{Arena, Expr, ExprId, LocalId, Ty, VarId};
 use super::kernel::{BufferId, Kernel};
-use super::stmt::{Body, For, Stmt, StmtId};
+use super::stmt::{Body, For, LoopKind, Stmt, StmtId};
 use crate::ir::expr::FxBuild;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -238,6 +238,24 @@ impl Substitution {
         self.memo.clear();
     }
 
+    /// Replaces the registers that statements set by new ones from now on: parallel loops must not share registers.
+    pub(crate) fn own_registers(&mut self, kernel: &mut Kernel, body: Body) {
+        let mut set: SmallVec<[LocalId; 8]> = SmallVec::new();
+        kernel.for_each_stmt(body, &mut |_, stmt| {
+            if let Stmt::Set { local, .. } = stmt
+                && !set.contains(&local)
+            {
+                set.push(local);
+            }
+        });
+        for local in set {
+            let like = kernel.arena.local(local);
+            let (name, ty) = (like.name, like.ty);
+            let own = kernel.arena.new_local(name, ty);
+            self.set_local(local, own);
+        }
+    }
+
     /// The expression after replacement.
     pub(crate) fn expr(&mut self, arena: &mut Arena, e: ExprId) -> ExprId {
         let Substitution { vars, locals, buffers, memo } = self;
@@ -253,7 +271,7 @@ impl Substitution {
     }
 
     /// A copy of `body` after replacement. Variables bound in it become fresh ones, so that every variable has one
-    /// binding.
+    /// binding; so do registers that parallel loops in it set, so that no two such loops share one.
     pub(crate) fn copy(&mut self, kernel: &mut Kernel, body: Body) -> Body {
         let mut out = Vec::with_capacity(body.len());
         for i in 0..body.len() {
@@ -271,6 +289,9 @@ impl Substitution {
         match stmt {
             Stmt::For(l) => {
                 let var = self.fresh(&mut kernel.arena, l.var);
+                if l.kind == LoopKind::Parallel {
+                    self.own_registers(kernel, l.body);
+                }
                 let body = self.copy(kernel, l.body);
                 Stmt::For(For { var, body, ..l })
             }

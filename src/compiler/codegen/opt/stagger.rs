@@ -130,7 +130,8 @@ impl Nest {
             let mut row = Substitution::of(outer.var, place);
             row.set(self.inner.var, counter);
             let all = self.stmts(&body).collect::<Vec<_>>();
-            own_registers(kernel, &all, &mut row);
+            let all = kernel.stmts.body(&all);
+            row.own_registers(kernel, all);
             for (stmts, copies) in [(&self.before, &mut before), (&body, &mut inside), (&self.behind, &mut behind)] {
                 copies.extend(copied(kernel, stmts, &mut row));
             }
@@ -482,28 +483,10 @@ fn parts(kernel: &mut Kernel, nest: &Nest) -> Vec<StmtId> {
 fn copy(kernel: &mut Kernel, stmts: &[StmtId], row: VarId, at: ExprId, with_registers: bool) -> Vec<StmtId> {
     let mut substitution = Substitution::of(row, at);
     if with_registers {
-        own_registers(kernel, stmts, &mut substitution);
+        let set = kernel.stmts.body(stmts);
+        substitution.own_registers(kernel, set);
     }
     copied(kernel, stmts, &mut substitution)
-}
-
-/// Renames the registers that copies of statements set.
-fn own_registers(kernel: &mut Kernel, stmts: &[StmtId], substitution: &mut Substitution) {
-    let body = kernel.stmts.body(stmts);
-    let mut set = Vec::new();
-    kernel.for_each_stmt(body, &mut |_, stmt| {
-        if let Stmt::Set { local, .. } = stmt
-            && !set.contains(&local)
-        {
-            set.push(local);
-        }
-    });
-    for local in set {
-        let like = kernel.arena.local(local);
-        let (name, ty) = (like.name, like.ty);
-        let own = kernel.arena.new_local(name, ty);
-        substitution.set_local(local, own);
-    }
 }
 
 /// Copies of statements, one after the other.

@@ -57,22 +57,34 @@ pub(super) fn strips(kernel: &mut Kernel, l: For, size: i64, inside: LoopKind, o
     };
     let (outer, p) = arena.new_index("p");
     let start = arena.mul_const(p, size);
-    let inner = counted_from(kernel, &l, start, length, inside);
+    let inner = counted_from(kernel, &l, start, length, inside, Substitution::default());
     let inner = kernel.stmts.push(inner);
     let body = kernel.stmts.body(&[inner]);
     out.push(kernel.stmts.push(Stmt::For(For { var: outer, extent: n_strips, body, ..l })));
     if kernel.arena.as_int(rest) != Some(0) {
         let done = kernel.arena.mul_const(n_strips, size);
-        let tail = counted_from(kernel, &l, done, rest, inside);
+        let mut own = Substitution::default();
+        if l.kind == LoopKind::Parallel {
+            own.own_registers(kernel, l.body);
+        }
+        let tail = counted_from(kernel, &l, done, rest, inside, own);
         out.push(kernel.stmts.push(tail));
     }
 }
 
-/// A copy of the loop with `n` iterations, starting at `start`.
-fn counted_from(kernel: &mut Kernel, l: &For, start: ExprId, n: ExprId, kind: LoopKind) -> Stmt {
+/// A copy of the loop after a replacement, with `n` iterations, starting at `start`.
+fn counted_from(
+    kernel: &mut Kernel,
+    l: &For,
+    start: ExprId,
+    n: ExprId,
+    kind: LoopKind,
+    mut replacement: Substitution,
+) -> Stmt {
     let (var, i) = kernel.arena.new_index(kernel.arena.var(l.var).name);
     let value = kernel.arena.add(start, i);
-    let body = Substitution::of(l.var, value).copy(kernel, l.body);
+    replacement.set(l.var, value);
+    let body = replacement.copy(kernel, l.body);
     Stmt::For(For { var, extent: n, kind, body, ..*l })
 }
 
