@@ -4,7 +4,7 @@
 //! range.
 
 use crate::ir::scalar::int::checked;
-use crate::ir::{BlockId, BufferId, BufferRegion, Expr, ExprId, ExprList, Func, VarId};
+use crate::ir::{BinOp, BlockId, BufferId, BufferRegion, Expr, ExprId, ExprList, Func, VarId};
 
 /// The strides of a region's first element.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,6 +17,8 @@ pub(crate) struct Access {
     pub strides: Vec<i64>,
     /// For each variable, the first dimension whose index depends on it.
     pub dims: Vec<Option<usize>>,
+    /// For each variable, the number by which indices divide it: a dimension moves with its quotient, another with its remainder.
+    pub blocks: Vec<Option<i64>>,
     /// Extents of the dimensions.
     pub shape: Vec<i64>,
 }
@@ -43,6 +45,7 @@ impl Access {
             element_bytes: buffer.dtype.bytes() as i64,
             strides: Vec::with_capacity(vars.len()),
             dims: Vec::with_capacity(vars.len()),
+            blocks: vars.iter().map(|&v| mins.iter().find_map(|&e| divisor(func, e, v))).collect(),
             shape,
         };
         for &var in vars {
@@ -72,6 +75,17 @@ impl Access {
     /// Size of the whole buffer in bytes.
     pub(crate) fn bytes(&self) -> i64 {
         self.elements.saturating_mul(self.element_bytes)
+    }
+}
+
+/// The number by which an index divides a variable.
+fn divisor(func: &Func, e: ExprId, var: VarId) -> Option<i64> {
+    let arena = &func.arena;
+    match arena.expr(e) {
+        Expr::Binary(BinOp::FloorDiv | BinOp::FloorMod, a, b) if arena.as_var(a) == Some(var) => arena.as_int(b),
+        Expr::Binary(_, a, b) => divisor(func, a, var).or_else(|| divisor(func, b, var)),
+        Expr::Cast(a) => divisor(func, a, var),
+        _ => None,
     }
 }
 

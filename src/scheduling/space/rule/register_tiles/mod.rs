@@ -32,6 +32,8 @@
 //! * The *columns* are the axis that is contiguous in the result. If its extent is not a multiple of the vector length
 //!   and another axis has one that is, there is a sketch for that axis as well: the result is computed with it last and
 //!   then copied to its place, and operands are laid out likewise (a convolution with channels last).
+//! * Where columns are a block of one or two vectors, and a step along another axis, to the next *block*, moves what a column
+//!   moves (channels in blocks), a tile holds several blocks.
 //! * The *rows* are the last axis that vector operands do not move with. If there is none, an axis that a window slides
 //!   along is used, whatever its stride: its reduction loop goes last and is unrolled, so that a loaded row serves all results that need it;
 //!   the other reduction loops are unrolled too, if all together have at most 25 iterations.
@@ -41,7 +43,7 @@
 //!   operands exceed the second-level cache, or several threads run, the number of tiles in a block of rows is sampled as
 //!   well.
 //! * The *order* of loops is: axes that vector operands move with; blocks of rows; panels of columns; pieces of the
-//!   reduction; other axes; tiles of rows; the reduction; the tile.
+//!   reduction; other axes; tiles of rows; the reduction, in the order in which vectors lie in memory; the tile.
 //! * There are sketches with the reduction in one piece, so that a consumer may be fused into each tile, and with it
 //!   strip-mined, so that a panel fits a nearer cache. Where the result is copied to its place, or a window is unrolled,
 //!   there are both if a panel of two vectors exceeds the first-level cache, else only the former.
@@ -88,7 +90,7 @@ use super::super::contraction::{Contraction, Input};
 use super::super::draft::{Draft, Tiled};
 use super::super::tile_sizes::{TileShape, Window};
 use super::Rule;
-use crate::ir::{DType, IterKind};
+use crate::ir::DType;
 use crate::machine::Core;
 use crate::machine::register_tile::MOST_APART;
 use crate::schedule::Schedule;
@@ -221,6 +223,8 @@ struct Parts {
     slab: Option<Rv>,
     /// The loop over the four steps of a dot product.
     quad: Option<Rv>,
+    /// The loop over the blocks of the reduction whose vectors lie together.
+    chunks: Option<Rv>,
 }
 
 impl TilingPlan<'_> {
@@ -291,9 +295,13 @@ impl TilingPlan<'_> {
             shape.ranked(&self.rule.machine).into_iter().filter_map(|(r, c)| Some((r, position(c)?))).collect();
         // Successive variants differ in the length of the pieces.
         let (row_choice, column_choice) = ranked[(self.rule.variant / 2).min(ranked.len() - 1)];
-        let extent = c.axes[view.column].extent;
-        let (panels, column, width) = split_by(sch, loops[view.column], &columns, column_choice, extent)?;
-        loops[view.column] = column;
+        let (axis, part) = match view.blocks {
+            Some(blocks) => (blocks, c.axes[view.column].extent),
+            None => (view.column, 1),
+        };
+        let columns_of: Vec<i64> = columns.iter().map(|n| n / part).collect();
+        let (panels, column, width) = split_by(sch, loops[axis], &columns_of, column_choice, c.axes[axis].extent)?;
+        loops[axis] = column;
         let (mut blocks, mut row_tiles) = (None, None);
         if let Some(axis) = view.row {
             let extent = c.axes[axis].extent;
@@ -311,7 +319,12 @@ impl TilingPlan<'_> {
         if view.quads == Some(longest) {
             lengths.retain(|n| n % QUAD == 0);
         }
-        let (mut slab, mut quad) = (None, None);
+        if let Some((axis, length)) = view.blocked
+            && axis == longest
+        {
+            lengths.retain(|n| n % length == 0);
+        }
+        let (mut slab, mut quad, mut chunks) = (None, None, None);
         if self.in_pieces {
             let choice = self.piece_choice(&lengths, columns[column_choice]);
             let length = sch.choose_among(&lengths, choice)?;
@@ -322,21 +335,24 @@ impl TilingPlan<'_> {
             let parts = sch.split(loops[axis], vec![Arg::None, QUAD.into()])?;
             (loops[axis], quad) = (parts[0], Some(parts[1]));
         }
-        Ok(Parts { loops, panels, width, blocks, row_tiles, slab, quad })
+        if let Some((axis, length)) = view.blocked {
+            let parts = sch.split(loops[axis], vec![Arg::None, length.into()])?;
+            (chunks, loops[axis]) = (Some(parts[0]), parts[1]);
+        }
+        Ok(Parts { loops, panels, width, blocks, row_tiles, slab, quad, chunks })
     }
 
     /// Reorders the loops.
     fn arrange(&self, sch: &mut Schedule, parts: &Parts) -> Result<(), ScheduleError> {
         let (c, view) = (self.contraction, self.view);
         let of = |axes: &[usize]| axes.iter().map(|&a| parts.loops[a]).collect::<Vec<Rv>>();
-        // The axis that the window slides along goes last and is unrolled: a loaded row serves several results.
-        let mut reductions: Vec<usize> = c.of_kind(IterKind::Reduce).collect();
-        reductions.sort_by_key(|&a| view.sliding.is_some_and(|s| s.axis == a));
         let mut order = of(&view.batch);
         order.extend(parts.blocks.into_iter().chain(parts.panels).chain(parts.slab));
         order.extend(of(&view.rest));
         order.extend(parts.row_tiles);
-        order.extend(of(&reductions));
+        order.extend(parts.chunks);
+        order.extend(of(&view.reductions));
+        order.extend(view.blocks.map(|a| parts.loops[a]));
         order.extend(view.row.map(|a| parts.loops[a]));
         order.push(parts.loops[view.column]);
         order.extend(parts.quad);
@@ -345,8 +361,8 @@ impl TilingPlan<'_> {
         // A small window is unrolled completely, so that its reads have constant offsets; otherwise only the sliding
         // axis.
         let extent = |axes: &[usize]| axes.iter().map(|&a| c.axes[a].extent).product::<i64>();
-        let is_small = extent(&reductions) <= LONGEST_WINDOW && parts.slab.is_none() && parts.quad.is_none();
-        let window = if is_small { &reductions[..] } else { &[sliding.axis] };
+        let is_small = extent(&view.reductions) <= LONGEST_WINDOW && parts.slab.is_none() && parts.quad.is_none();
+        let window = if is_small { &view.reductions[..] } else { &[sliding.axis] };
         if extent(window) > LONGEST_WINDOW {
             return Ok(());
         }
@@ -357,7 +373,7 @@ impl TilingPlan<'_> {
         let (c, view) = (self.contraction, self.view);
         TileShape {
             rows: view.row.map_or(1, |a| c.axes[a].extent),
-            columns: c.axes[view.column].extent,
+            columns: c.axes[view.column].extent * view.blocks.map_or(1, |a| c.axes[a].extent),
             reduction: steps(c),
             lanes: self.rule.machine.lanes(c.dtype),
             fuses: view.sliding.is_none() && matches!(c.dtype, DType::Float32 | DType::Float64) && c.inputs.len() == 2,
@@ -365,10 +381,14 @@ impl TilingPlan<'_> {
         }
     }
 
-    /// Candidate numbers of columns; for prepared panels, only those that divide the loop.
+    /// Candidate numbers of columns; for prepared panels, only those that divide the loop; where columns come in blocks, whole blocks.
     fn column_choices(&self) -> Vec<i64> {
-        let extent = self.contraction.axes[self.view.column].extent;
-        let divides = |&n: &i64| self.prepares != Prepared::Panels || extent % n == 0;
+        let (c, view) = (self.contraction, self.view);
+        let extent = c.axes[view.column].extent;
+        let divides = |&n: &i64| match view.blocks {
+            Some(blocks) => n % extent == 0 && c.axes[blocks].extent % (n / extent) == 0,
+            None => self.prepares != Prepared::Panels || extent % n == 0,
+        };
         self.shape().column_choices().into_iter().filter(divides).collect()
     }
 
@@ -379,7 +399,9 @@ impl TilingPlan<'_> {
         let rows = shape.row_choices();
         let cycles = |&c: &i64| rows.iter().map(|&r| shape.cycles(machine, r, c)).fold(f64::INFINITY, f64::min);
         let least = |columns: Vec<i64>| columns.iter().map(cycles).fold(f64::INFINITY, f64::min);
-        (0..self.contraction.inputs.len()).any(|i| plan.is_prepared(i))
+        // Blocks of columns are panels as they are.
+        self.view.blocks.is_none()
+            && (0..self.contraction.inputs.len()).any(|i| plan.is_prepared(i))
             && least(plan.column_choices()) <= least(shape.column_choices()) * AS_GOOD
     }
 

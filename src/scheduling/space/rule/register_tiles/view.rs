@@ -13,6 +13,8 @@ pub(super) const RELAYOUT_REUSE: i64 = 16;
 /// Number of products that one lane of a byte dot product accumulates.
 pub(super) const QUAD: i64 = 4;
 
+/// Maximum number of vectors of a block of columns of which a tile may hold several.
+const SMALL_BLOCK: i64 = 2;
 /// Number of vectors of sums that hide the latency of an addition.
 const BUSY: i64 = 8;
 
@@ -21,6 +23,8 @@ const BUSY: i64 = 8;
 pub(super) struct View {
     /// The axis that is vectorised.
     pub column: usize,
+    /// The axis whose steps are further columns, where results are stored in blocks of a few vectors: of these, a tile may hold several.
+    pub blocks: Option<usize>,
     /// The axis that gives the rows of a tile.
     pub row: Option<usize>,
     /// Spatial axes that operands loaded as vectors move with; their loops go outermost.
@@ -35,6 +39,10 @@ pub(super) struct View {
     pub sliding: Option<Sliding>,
     /// The reduction axis that is taken in groups of four, each a byte dot product.
     pub quads: Option<usize>,
+    /// The reduction axes, in the order in which vectors lie in memory.
+    pub reductions: Vec<usize>,
+    /// The reduction axis of which vectors lie together in blocks, and the length of a block.
+    pub blocked: Option<(usize, i64)>,
 }
 
 /// A window that slides along the rows of a tile.
@@ -98,7 +106,8 @@ fn view(c: &Contraction, column: usize, apart: i64, lanes: i64) -> Option<View> 
     }
     let vectors: Vec<&Input> = c.inputs.iter().filter(|i| stride(i, column) != 0).collect();
     let moves = |a: usize| vectors.iter().any(|i| stride(i, a) != 0);
-    let others = || c.of_kind(IterKind::Spatial).filter(|&a| a != column);
+    let blocks = blocks(c, column, lanes).filter(|_| relayout.is_empty());
+    let others = || c.of_kind(IterKind::Spatial).filter(|&a| a != column && Some(a) != blocks);
     let unmoved = others().filter(|&a| c.axes[a].extent > 1 && !moves(a)).last();
     let window = if unmoved.is_none() { window(c, column) } else { None };
     // Other rows share some of the operands, or at least sums of several rows do not wait for each other.
@@ -107,8 +116,27 @@ fn view(c: &Contraction, column: usize, apart: i64, lanes: i64) -> Option<View> 
     let helps = |&a: &usize| c.axes[a].extent > 1 && (is_short || moving(a) < vectors.len());
     let other = || others().filter(helps).min_by_key(|&a| (moving(a), Reverse(a)));
     let row = unmoved.or(window.map(|(row, _)| row)).or_else(other);
+    let mut reductions: Vec<usize> = c.of_kind(IterKind::Reduce).collect();
+    let mut blocked = None;
+    if let [input] = vectors[..]
+        && relayout.is_empty()
+    {
+        reductions.sort_by_key(|&a| Reverse(stride(input, a).abs()));
+        // Other axes lie between the blocks.
+        let is_between = |a: usize, n: i64| {
+            let of_block = (n * stride(input, a)).abs();
+            reductions.iter().any(|&b| b != a && c.axes[b].extent > 1 && stride(input, b).abs() >= of_block)
+        };
+        let block = |&a: &usize| {
+            input.access.blocks[a].filter(|&n| c.axes[a].extent % n == 0 && is_between(a, n)).map(|n| (a, n))
+        };
+        blocked = reductions.iter().find_map(block).filter(|_| quads.is_none());
+    }
+    // The axis that the window slides along goes last: a loaded row serves several results.
+    reductions.sort_by_key(|&a| window.is_some_and(|(_, s)| s.axis == a));
     Some(View {
         column,
+        blocks,
         row,
         batch: others().filter(|&a| Some(a) != row && (moves(a) || c.axes[a].extent == 1)).collect(),
         rest: others().filter(|&a| Some(a) != row && !moves(a) && c.axes[a].extent > 1).collect(),
@@ -116,7 +144,31 @@ fn view(c: &Contraction, column: usize, apart: i64, lanes: i64) -> Option<View> 
         relayout_output: c.output.strides[column] != 1,
         sliding: window.map(|(_, sliding)| sliding),
         quads,
+        reductions,
+        blocked,
     })
+}
+
+/// The axis over blocks of columns, if the columns are such a block: a step along it moves the operands that a column moves, in
+/// a dimension of its own, and the others not at all.
+fn blocks(c: &Contraction, column: usize, lanes: i64) -> Option<usize> {
+    let n = c.axes[column].extent;
+    if n % lanes != 0 || n > SMALL_BLOCK * lanes {
+        return None;
+    }
+    let (vectors, shared): (Vec<&Input>, Vec<&Input>) = c.inputs.iter().partition(|i| i.access.strides[column] != 0);
+    let is_own = |i: &Input, a: usize| {
+        let dim = i.access.dims[a];
+        dim.is_some() && (0..c.axes.len()).all(|other| other == a || i.access.dims[other] != dim)
+    };
+    let moves_blocks = |&a: &usize| {
+        a != column
+            && c.axes[a].extent > 1
+            && c.output.dims[a].is_some()
+            && vectors.iter().all(|i| is_own(i, a))
+            && shared.iter().all(|i| i.access.strides[a] == 0)
+    };
+    c.of_kind(IterKind::Spatial).filter(moves_blocks).last().filter(|_| !shared.is_empty())
 }
 
 /// A spatial and a reduction axis that form a sliding window: the windows of neighbouring results overlap, so that they read
