@@ -47,6 +47,8 @@
 //! * There are sketches with the reduction in one piece, so that a consumer may be fused into each tile, and with it
 //!   strip-mined, so that a panel fits a nearer cache. Where the result is copied to its place, or a window is unrolled,
 //!   there are both if a panel of two vectors exceeds the first-level cache, else only the former.
+//! * Where sums of at most 64 steps make results that exceed the second-level cache, there is a sketch with tiles of rows outermost,
+//!   which writes results row by row.
 //! * *Constant* operands ([layout-free parameters](tuning.md#layout-free-parameters)) are laid out in panels as wide as
 //!   the tiles, by a `cache_read` under the root that is annotated as a preparation, and so takes no time of a call.
 //!   The candidate numbers of columns then divide the loop. If those would make worse tiles, a constant operand is
@@ -143,18 +145,21 @@ impl Rule for RegisterTiles {
             let wants_whole = view.relayout_output || view.sliding.is_some();
             let split = pieces(&contraction).1.len() > 1 && (!wants_whole || self.exceeds_nearest_cache(&contraction));
             // The reduction stays in one piece if a consumer may be fused; sampled pieces include the whole as well.
-            let kinds: &[bool] = match (split, only_consumer || wants_whole) {
-                (true, true) => &[false, true],
-                (true, false) => &[true],
-                (false, _) => &[false],
+            let mut kinds: Vec<Order> = match (split, only_consumer || wants_whole) {
+                (true, true) => vec![Order::Panels, Order::Pieces],
+                (true, false) => vec![Order::Pieces],
+                (false, _) => vec![Order::Panels],
             };
-            for &in_pieces in kinds {
+            if self.writes_more_than_it_reads(&contraction, &view) {
+                kinds.push(Order::Rows);
+            }
+            for outermost in kinds {
                 let plan = TilingPlan {
                     rule: self,
                     contraction: &contraction,
                     view: &view,
                     block,
-                    in_pieces,
+                    outermost,
                     prepares: Prepared::No,
                 };
                 let kinds = [
@@ -183,7 +188,25 @@ impl RegisterTiles {
         let columns = 2 * self.machine.lanes(c.dtype);
         steps(c) * columns * c.dtype.bytes() as i64 > self.machine.l1
     }
+
+    /// Whether results exceed the second-level cache, of which the operands in vectors fill at most a half, and sums are short: writing
+    /// the results takes the most time.
+    fn writes_more_than_it_reads(&self, c: &Contraction, view: &View) -> bool {
+        let vectors: i64 =
+            c.inputs.iter().filter(|i| i.access.strides[view.column] != 0).map(|i| i.access.bytes()).sum();
+        let in_place = view.relayout.is_empty() && !view.relayout_output;
+        let is_tiled =
+            view.row.is_some() && view.sliding.is_none() && view.batch.iter().all(|&a| c.axes[a].extent == 1);
+        in_place
+            && is_tiled
+            && steps(c) <= SHORT_SUM
+            && c.output.bytes() > self.machine.l2
+            && 2 * vectors <= self.machine.l2
+    }
 }
+
+/// Maximum number of steps of a reduction whose results take about as long to write as to compute.
+const SHORT_SUM: i64 = 64;
 
 /// One way to tile one block.
 #[derive(Clone, Copy)]
@@ -192,9 +215,20 @@ struct TilingPlan<'a> {
     contraction: &'a Contraction,
     view: &'a View,
     block: Rv,
-    in_pieces: bool,
+    outermost: Order,
     /// How constant operands are laid out, once.
     prepares: Prepared,
+}
+
+/// What runs outermost.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// Panels of columns, with the whole reduction.
+    Panels,
+    /// Panels of columns, and in each, pieces of the reduction.
+    Pieces,
+    /// Tiles of rows, with the whole reduction: results are written row by row.
+    Rows,
 }
 
 /// The layout of constant operands.
@@ -234,6 +268,7 @@ impl TilingPlan<'_> {
         let sch = &mut draft.sch;
         let parts = self.split(sch)?;
         self.arrange(sch, &parts)?;
+        let by_rows = self.outermost == Order::Rows;
         let place = parts.slab.or(parts.panels);
         for (i, input) in c.inputs.iter().enumerate() {
             if self.is_prepared(i) {
@@ -251,6 +286,7 @@ impl TilingPlan<'_> {
         let innermost_rest = view.rest.last().map(|&a| parts.loops[a]);
         let mut complete_at = match parts.slab {
             Some(_) => parts.panels,
+            None if by_rows => parts.panels,
             None => parts.row_tiles.or(innermost_rest).or(parts.panels),
         };
         if view.relayout_output {
@@ -269,7 +305,7 @@ impl TilingPlan<'_> {
                 input.access.dims[view.column].is_some_and(|d| input.access.shape[d] >= c.axes[view.column].extent);
             let is_laid_out = self.is_prepared(i) || (view.quads.is_some() && view.relayout.contains(&i));
             let as_vectors = stride(i) == 1 || (2..=MOST_APART).contains(&stride(i)) && !view.relayout.contains(&i);
-            as_vectors && in_one_dim && input.is_point && !is_laid_out
+            as_vectors && in_one_dim && input.is_point && !is_laid_out && !by_rows
         };
         let (packable, seldom): (Vec<_>, Vec<_>) =
             c.inputs.iter().enumerate().filter(as_columns).partition(|(_, i)| c.reuse(i) >= PACKING_REUSE);
@@ -325,7 +361,7 @@ impl TilingPlan<'_> {
             lengths.retain(|n| n % length == 0);
         }
         let (mut slab, mut quad, mut chunks) = (None, None, None);
-        if self.in_pieces {
+        if self.outermost == Order::Pieces {
             let choice = self.piece_choice(&lengths, columns[column_choice]);
             let length = sch.choose_among(&lengths, choice)?;
             let parts = sch.split(loops[longest], vec![Arg::None, length.into()])?;
@@ -347,9 +383,13 @@ impl TilingPlan<'_> {
         let (c, view) = (self.contraction, self.view);
         let of = |axes: &[usize]| axes.iter().map(|&a| parts.loops[a]).collect::<Vec<Rv>>();
         let mut order = of(&view.batch);
-        order.extend(parts.blocks.into_iter().chain(parts.panels).chain(parts.slab));
-        order.extend(of(&view.rest));
-        order.extend(parts.row_tiles);
+        order.extend(parts.blocks);
+        if self.outermost == Order::Rows {
+            order.extend(of(&view.rest).into_iter().chain(parts.row_tiles).chain(parts.panels));
+        } else {
+            order.extend(parts.panels.into_iter().chain(parts.slab));
+            order.extend(of(&view.rest).into_iter().chain(parts.row_tiles));
+        }
         order.extend(parts.chunks);
         order.extend(of(&view.reductions));
         order.extend(view.blocks.map(|a| parts.loops[a]));
