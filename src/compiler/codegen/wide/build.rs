@@ -784,7 +784,7 @@ impl Builder<'_> {
                     return self.reduce_with(op, &vectors, &others);
                 }
                 if elem.bytes() == 2 {
-                    return self.binary_of_words(op, a, b, shape);
+                    return self.binary_of_words(e, shape);
                 }
                 if self.features.bytes() && op == BinOp::Mul {
                     let (a, b) = (self.expr(a)?, self.expr(b)?);

@@ -4,7 +4,8 @@
 //! A register has twice as many of them as lanes of 32 bits, and nothing is converted. Single elements are computed with as
 //! everywhere else, in a lane of 32 bits.
 //!
-//! There are instructions for minima of integers, and of float16 with AVX512-FP16. Vectors of bfloat16 that are computed take two registers
+//! There are instructions for minima of integers, and of float16 with AVX512-FP16. Limits of 16-bit floats that are constants, 0 or more,
+//! are minima and maxima of their bits as integers. Other vectors of bfloat16 that are computed take two registers
 //! of float32, one with the elements at even places and one with those at odd places ([`even_odd`](super::even_odd)). Only values that are
 //! elements of the type are computed this way, which need no rounding.
 
@@ -12,8 +13,13 @@ use super::build::{Builder, Lanes, Pieces, Shape};
 use super::code::{Elem, Inst, Op1, Op2, VReg, Width};
 use super::narrow::is_exact;
 use crate::codegen::facts::neutral;
-use crate::ir::{BinOp, DType};
+use crate::ir::{BinOp, CmpOp, DType};
 use crate::loopir::{Expr, ExprId};
+
+/// The bits of an infinite float of 16 bits.
+fn infinity(elem: Elem) -> u64 {
+    if elem == Elem::BF16 { 0x7f80 } else { 0x7c00 }
+}
 
 impl Builder<'_> {
     /// Whether a vector takes lanes of 16 bits.
@@ -27,6 +33,49 @@ impl Builder<'_> {
         self.is_of_words(e)
             && arena.dtype(e) == DType::BFloat16
             && matches!(arena.expr(e), Expr::Binary(..) | Expr::Local(_) | Expr::Var(_))
+            && self.limit(e).is_none()
+    }
+
+    /// The value, the operation and the bits of a limit that integers compute: a constant number, 0 or more, of vectors in lanes of 16
+    /// bits.
+    fn limit(&self, e: ExprId) -> Option<(ExprId, BinOp, u64)> {
+        let arena = &self.kernel.arena;
+        let Expr::Binary(op @ (BinOp::Min | BinOp::Max), a, b) = arena.expr(e) else { return None };
+        let elem = Elem::of_words(arena.dtype(e))?;
+        let has_instruction = elem == Elem::F16 && self.features.float16;
+        let Expr::Broadcast(limit) = arena.expr(b) else { return None };
+        let bits = self.constant_bits(limit, elem)?;
+        // Of two zeros, the limit is the minimum, though -0 is less as an integer.
+        let is_number = bits & 0xffff <= infinity(elem) && (op == BinOp::Max || bits != 0);
+        let is_limit = !elem.is_int() && !has_instruction && is_number && !self.is_split(a);
+        is_limit.then_some((a, op, bits))
+    }
+
+    /// A limit by integers. As integers, numbers below 0 are less than all others, and NaN is more than the numbers of its sign; but the
+    /// result for it is the limit.
+    fn limited(&mut self, a: ExprId, op: BinOp, bits: u64, shape: &Shape) -> Option<Pieces> {
+        let Shape { elem, width, .. } = *shape;
+        let limit = self.constant(bits, Elem::I32);
+        let value = self.expr(a)?;
+        let limits = Pieces::from_elem(limit, value.len());
+        let found = self.binary(Op2::of(op, Elem::I16)?, &value, &limits, Elem::I16, width);
+        // A limit before has removed NaN.
+        if self.limit(a).is_some() {
+            return Some(found);
+        }
+        let (order, last) = match op {
+            BinOp::Min => (Elem::U16, 0x8000 | infinity(elem)),
+            _ => (Elem::I16, infinity(elem)),
+        };
+        let last = self.constant(last * 0x0001_0001, Elem::I32);
+        let mut out = Pieces::new();
+        for (&a, &otherwise) in value.iter().zip(&found) {
+            let (mask, dst) = (self.fresh_mask(), self.fresh());
+            self.push(Inst::Compare { op: CmpOp::Gt, dst: mask, a, b: last, elem: order, width });
+            self.push(Inst::Select { dst, mask, then: limit, otherwise, elem, width });
+            out.push(dst);
+        }
+        Some(out)
     }
 
     /// The elements at even and at odd places of each piece of a vector of bfloat16, as float32.
@@ -82,8 +131,12 @@ impl Builder<'_> {
     }
 
     /// An operation on vectors of 16-bit elements.
-    pub(super) fn binary_of_words(&mut self, op: BinOp, a: ExprId, b: ExprId, shape: &Shape) -> Option<Pieces> {
+    pub(super) fn binary_of_words(&mut self, e: ExprId, shape: &Shape) -> Option<Pieces> {
         let Shape { elem, width, .. } = *shape;
+        if let Some((a, op, bits)) = self.limit(e) {
+            return self.limited(a, op, bits, shape);
+        }
+        let Expr::Binary(op, a, b) = self.kernel.arena.expr(e) else { return None };
         let op = self.operation_on_words(op, elem)?;
         if elem == Elem::BF16 {
             let (a, b) = (self.split(a)?, self.split(b)?);

@@ -22,7 +22,12 @@ impl Generator {
         let other = c(dtype, self.pick(&[0.0, 0.0, 1.5, 6.0]));
         let rows = n.saturating_sub(before).max(1);
         let (value, len) = match below(&mut self.rng, 9) {
-            0 => (format!("{f}({g}(X[i * {m} + j], {}), {})", c(dtype, 6.0), c(dtype, 0.0)), n * m),
+            0 => {
+                let least: &[f64] = if dtype.starts_with('u') { &[0.0, 6.0] } else { &[0.0, 6.0, 1.5, -1.0] };
+                let [first, second] = [self.pick(least), self.pick(least)].map(|limit| c(dtype, limit));
+                let limited = format!("{g}(X[i * {m} + j], {first})");
+                (if self.chance(3) { limited } else { format!("{f}({limited}, {second})") }, n * m)
+            }
             1 => (format!("{f}(X[i * {m} + j], {g}(Z[i * {m} + j], W[0]))"), n * m),
             2 => (format!("{f}(W[i], X[i * {m} + j])"), n * m),
             3 => {

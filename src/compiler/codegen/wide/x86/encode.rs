@@ -496,7 +496,7 @@ impl Encoder<'_> {
     /// A mask; lanes outside the vector are undefined.
     fn compare(&mut self, o: CmpOp, dst: u8, a: u8, b: u8, elem: Elem, length: Length) -> Option<()> {
         let is_long = elem == Elem::I64;
-        if elem.bytes() < 4 {
+        if elem.bytes() < 4 && !(matches!(elem, Elem::I16 | Elem::U16) && self.asm.form == Form::Evex) {
             return None;
         }
         if !elem.is_int() {
@@ -520,7 +520,12 @@ impl Encoder<'_> {
                 CmpOp::Ge => 5,
                 CmpOp::Gt => 6,
             };
-            let opcode = if is_long { VPCMPQ } else { VPCMPD };
+            let opcode = match elem {
+                Elem::I64 => VPCMPQ,
+                Elem::I16 => VPCMPW,
+                Elem::U16 => VPCMPUW,
+                _ => VPCMPD,
+            };
             self.asm.vector(opcode, length, dst, Some(a), Rm::Reg(b), Some(predicate));
         } else {
             let (opcode, a, b) = match o {

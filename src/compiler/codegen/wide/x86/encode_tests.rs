@@ -624,6 +624,16 @@ fn comparisons_and_choices() {
             }
         });
     });
+    each_masked(D, |regs| {
+        let widths = regs.set.widths().iter().filter(|&&width| regs.set.is_evex() && width >= Width::X);
+        for (&width, (op, int)) in widths.flat_map(|width| ints.map(|int| (width, int))) {
+            let (d, a, b) = (regs.k(D), regs.v(A, width), regs.v(B, width));
+            for (elem, name) in [(Elem::I16, "w"), (Elem::U16, "uw")] {
+                let inst = Inst::Compare { op, dst: D, a: A, b: B, elem, width };
+                check(&regs, None, inst, &[format!("vpcmp{int}{name} {d}, {a}, {b}")]);
+            }
+        }
+    });
     each_masked(A, |regs| {
         each_shape(regs.set, |elem, width| {
             let (d, then, otherwise) = (regs.v(D, width), regs.v(B, width), regs.v(C, width));

@@ -156,6 +156,8 @@ instructions! {
     /// Comparisons of integers into a mask register, with EVEX.
     VPCMPD             M0F3A  P66    0x1F;
     VPCMPQ             M0F3A  P66    0x1F w 1;
+    VPCMPW             M0F3A  P66    0x3F w 1;
+    VPCMPUW            M0F3A  P66    0x3E w 1;
     VPCMPEQQ           M0F38  P66    0x29;
     VPCMPGTQ           M0F38  P66    0x37;
     VPCMPEQD           M0F    P66    0x76;
