@@ -440,6 +440,32 @@ pub(super) enum Inst {
         elem: Elem,
         width: Width,
     },
+    /// The minimum or maximum of `acc` and float32 in memory in the lanes whose mask is set (EVEX). The other lanes of `acc` stay, and their memory
+    /// is not accessed.
+    ExtremeMasked {
+        acc: VReg,
+        mask: VReg,
+        op: Op2,
+        mem: Mem,
+        width: Width,
+    },
+    /// As [`Inst::ExtremeMasked`], of a register.
+    ExtremeSome {
+        acc: VReg,
+        mask: VReg,
+        op: Op2,
+        b: VReg,
+        width: Width,
+    },
+    /// The 32-bit lanes of `low` and `high`, one after the other, from lane `by` on (`valignd`, EVEX). Lanes outside a mask become zero.
+    Align {
+        dst: VReg,
+        low: VReg,
+        high: VReg,
+        by: u8,
+        mask: Option<VReg>,
+        width: Width,
+    },
     /// `acc = a * b + acc`.
     Fma {
         acc: VReg,
@@ -681,6 +707,9 @@ impl Inst {
             Inst::Select { mask, then, otherwise, .. } => SmallVec::from_slice(&[mask, then, otherwise]),
             Inst::Fma { acc, a, b, .. } | Inst::Dot4 { acc, a, b, .. } => SmallVec::from_slice(&[acc, a, b]),
             Inst::FmaMem { acc, a, .. } => SmallVec::from_slice(&[acc, a]),
+            Inst::ExtremeMasked { acc, mask, .. } => SmallVec::from_slice(&[acc, mask]),
+            Inst::ExtremeSome { acc, mask, b, .. } => SmallVec::from_slice(&[acc, mask, b]),
+            Inst::Align { low, high, mask, .. } => [low, high].into_iter().chain(mask).collect(),
         }
     }
 
@@ -724,6 +753,7 @@ impl Inst {
             | Inst::PermuteWords { dst, .. }
             | Inst::Blend { dst, .. }
             | Inst::InsertChunk { dst, .. }
+            | Inst::Align { dst, .. }
             | Inst::Move { dst, .. } => Some(dst),
             Inst::Permute2 { acc, .. }
             | Inst::Permute2Some { acc, .. }
@@ -732,6 +762,8 @@ impl Inst {
             | Inst::Gather { acc, .. }
             | Inst::Fma { acc, .. }
             | Inst::FmaMem { acc, .. }
+            | Inst::ExtremeMasked { acc, .. }
+            | Inst::ExtremeSome { acc, .. }
             | Inst::Dot4 { acc, .. } => Some(acc),
         }
     }
@@ -783,6 +815,7 @@ impl Inst {
             Inst::Store { src: a, .. }
             | Inst::StoreLow { src: a, .. }
             | Inst::LoadMasked { mask: a, .. }
+            | Inst::ExtremeMasked { mask: a, .. }
             | Inst::Move { src: a, .. }
             | Inst::Unary { a, .. }
             | Inst::Shift { a, .. }
@@ -791,7 +824,13 @@ impl Inst {
             | Inst::UpperMask { a, .. }
             | Inst::InsertChunk { a, .. }
             | Inst::FmaMem { a, .. } => replace(a),
+            Inst::Align { low, high, mask, .. } => {
+                replace(low);
+                replace(high);
+                mask.iter_mut().for_each(replace);
+            }
             Inst::StoreMasked { src: a, mask: b, .. }
+            | Inst::ExtremeSome { mask: a, b, .. }
             | Inst::JoinMasks { low: a, high: b, .. }
             | Inst::Binary { a, b, .. }
             | Inst::Compare { a, b, .. }

@@ -18,6 +18,7 @@
 //! The loops have been optimised for vectors of this width before. Afterwards [`clif`](super::clif) emits the calls.
 //! Start reading at [`plan`].
 
+mod aligned_rows;
 mod assign;
 mod bounds;
 mod build;
@@ -32,6 +33,7 @@ mod lanes;
 mod long;
 mod lookup;
 mod narrow;
+mod padded_extremes;
 mod prefetch;
 mod reduce;
 mod reload;
@@ -298,6 +300,12 @@ impl Planner<'_> {
                 continue;
             };
             forward::forward(&mut code, &args);
+            if features.cheap_shuffles {
+                aligned_rows::aligned_rows(&mut code);
+            }
+            if features.masks && !self.options.strict_fp {
+                padded_extremes::padded_extremes(&mut code);
+            }
             let outer = self.outer_loops(&args);
             prefetch::prefetch(
                 &mut code,

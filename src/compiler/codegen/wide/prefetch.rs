@@ -159,9 +159,10 @@ fn is_dense(advancing: &mut [(i64, i64)], bytes: i64) -> bool {
 /// What an instruction reads as a vector or a single element, and the number of bytes.
 fn read_by(inst: &Inst) -> Option<(Mem, i64)> {
     let (mem, bytes) = match *inst {
-        Inst::Load { mem, width, .. } | Inst::FmaMem { b: mem, width, .. } | Inst::LoadMasked { mem, width, .. } => {
-            (mem, width.bytes().unwrap_or(1))
-        }
+        Inst::Load { mem, width, .. }
+        | Inst::FmaMem { b: mem, width, .. }
+        | Inst::LoadMasked { mem, width, .. }
+        | Inst::ExtremeMasked { mem, width, .. } => (mem, width.bytes().unwrap_or(1)),
         Inst::LoadAll { mem, elem, .. } => (mem, elem.bytes()),
         Inst::LoadAllNarrow { mem, memory, .. } => (mem, memory.bytes()),
         _ => return None,
@@ -244,7 +245,7 @@ impl Nest<'_> {
         for inst in body {
             let (mem, width, is_whole) = match *inst {
                 Inst::Load { mem, width, .. } | Inst::FmaMem { b: mem, width, .. } => (mem, width, true),
-                Inst::LoadMasked { mem, width, .. } => (mem, width, false),
+                Inst::LoadMasked { mem, width, .. } | Inst::ExtremeMasked { mem, width, .. } => (mem, width, false),
                 _ => continue,
             };
             let all = width.bytes().map_or(0, |n| n as i64);

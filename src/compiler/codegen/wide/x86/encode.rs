@@ -326,6 +326,24 @@ impl Encoder<'_> {
             Inst::Compare { op, dst, a, b, elem, width } => {
                 self.compare(op, self.reg(dst), self.reg(a), self.reg(b), elem, length(width))?;
             }
+            Inst::ExtremeMasked { acc, mask, op: o, mem, width } => {
+                let rm = self.mem(mem, bytes(Elem::F32, width));
+                self.extreme_masked(acc, mask, o, rm, width)?;
+            }
+            Inst::ExtremeSome { acc, mask, op: o, b, width } => {
+                let rm = Rm::Reg(self.reg(b));
+                self.extreme_masked(acc, mask, o, rm, width)?;
+            }
+            Inst::Align { dst, low, high, by, mask, width } => {
+                let (dst, high, rm) = (self.reg(dst), Some(self.reg(high)), Rm::Reg(self.reg(low)));
+                match mask {
+                    Some(mask) => {
+                        let mask = Mask { register: self.reg(mask), zeroing: true };
+                        self.asm.masked(VALIGND, length(width), dst, high, rm, Some(by), mask);
+                    }
+                    None => self.asm.vector(VALIGND, length(width), dst, high, rm, Some(by)),
+                }
+            }
             Inst::MaskBinary { op: o, dst, a, b } => {
                 let opcode = match o {
                     Op2::And => 0x41,
@@ -407,6 +425,18 @@ impl Encoder<'_> {
             Inst::Move { dst, src } => self.copy(self.reg(dst), self.reg(src)),
             Inst::Prefetch { mem } => self.asm.prefetch(self.gpr(mem.stream), mem.disp),
         }
+        Some(())
+    }
+
+    /// The minimum or maximum of float32 in the lanes whose mask is set.
+    fn extreme_masked(&mut self, acc: VReg, mask: VReg, o: Op2, rm: Rm<'_>, width: Width) -> Option<()> {
+        let opcode = match o {
+            Op2::Min => VMIN,
+            Op2::Max => VMAX,
+            _ => return None,
+        };
+        let (acc, mask) = (self.reg(acc), Mask { register: self.reg(mask), zeroing: false });
+        self.asm.masked(opcode.of(Elem::F32, Width::X), length(width), acc, Some(acc), rm, None, mask);
         Some(())
     }
 

@@ -318,6 +318,27 @@ fn narrow_loads_and_stores() {
 }
 
 #[test]
+fn masked_extremes_and_aligned_lanes() {
+    each_masked(A, |regs| {
+        for &width in regs.set.widths().iter().filter(|&&width| regs.set.is_evex() && width >= Width::X) {
+            let (d, b, c, k) = (regs.v(D, width), regs.v(B, width), regs.v(C, width), regs.k(A));
+            for (op, name) in [(Op2::Min, "vminps"), (Op2::Max, "vmaxps")] {
+                let some = Inst::ExtremeSome { acc: D, mask: A, op, b: B, width };
+                check(&regs, None, some, &[format!("{name} {d}{{{k}}}, {d}, {b}")]);
+                each_place(accessed(Elem::F32, width), |mem, place| {
+                    let masked = Inst::ExtremeMasked { acc: D, mask: A, op, mem, width };
+                    check(&regs, Some(mem), masked, &[format!("{name} {d}{{{k}}}, {d}, {place}")]);
+                });
+            }
+            for (mask, zeroed) in [(None, String::new()), (Some(A), format!("{{{k}}}{{z}}"))] {
+                let align = Inst::Align { dst: D, low: B, high: C, by: 3, mask, width };
+                check(&regs, None, align, &[format!("valignd {d}{zeroed}, {c}, {b}, 3")]);
+            }
+        }
+    });
+}
+
+#[test]
 fn masked_loads_and_stores() {
     each_masked(A, |regs| {
         for elem in ELEMS {

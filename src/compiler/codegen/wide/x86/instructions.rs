@@ -156,6 +156,7 @@ instructions! {
     /// Comparisons of integers into a mask register, with EVEX.
     VPCMPD             M0F3A  P66    0x1F;
     VPCMPQ             M0F3A  P66    0x1F w 1;
+    VALIGND            M0F3A  P66    0x03;
     VPCMPW             M0F3A  P66    0x3F w 1;
     VPCMPUW            M0F3A  P66    0x3E w 1;
     VPCMPEQQ           M0F38  P66    0x29;
