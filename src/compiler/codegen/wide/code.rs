@@ -652,9 +652,10 @@ pub(super) enum Inst {
         chunk: u8,
         width: Width,
     },
-    /// Prefetches a cache line; the address may be invalid.
+    /// Prefetches a cache line, to read or to write it; the address may be invalid.
     Prefetch {
         mem: Mem,
+        writes: bool,
     },
 }
 

@@ -35,7 +35,9 @@
 //! of each of its rows, which would all be waited for in the end.
 //!
 //! If a single loop reads more than the near caches hold, and mostly waits for it, its reads are prefetched two pages
-//! ahead, on processors whose hardware prefetcher is not better.
+//! ahead, on processors whose hardware prefetcher is not better. So is what a loop writes, a little ahead, if it reads only what is in
+//! the nearest cache, such as a row that is repeated: lines are owned in time. Where a loop reads as much as it writes, this costs more
+//! than it saves.
 
 use super::code::{Code, Inst, LoopId, Mem, Stream, StreamId};
 use smallvec::SmallVec;
@@ -52,6 +54,11 @@ const NEAR: i64 = 32_768;
 
 /// Prefetch distance in a stream: two pages, so that addresses of the next one are translated in time.
 const AHEAD: i64 = 8192;
+/// Prefetch distance of what is written.
+const WRITTEN_AHEAD: i64 = 512;
+/// Bytes of streams that are prefetched to be written: more than the second cache holds, and a part of the third, to which lines are
+/// written back. On Zen 5, with 32 MiB, writing 2 to 12 MiB takes a sixth less time, and 16 MiB a quarter more.
+const WRITTEN: std::ops::RangeInclusive<i64> = FAR..=12 << 20;
 /// Minimum bytes of a stream that is not in a near cache.
 const FAR: i64 = 2 << 20;
 
@@ -104,10 +111,11 @@ pub(super) fn prefetch(
         if l.n_inside > 0 || l.id.is_none() {
             continue;
         }
-        fetches.extend(nest.behind(i).into_iter().map(|mem| (l.begin, mem)));
+        fetches.extend(nest.behind(i).into_iter().map(|mem| (l.begin, mem, false)));
         for fetch in nest.fetches(i) {
             match fetch {
-                Fetch::Own(mem) => fetches.push((l.begin + 1, mem)),
+                Fetch::Own(mem) => fetches.push((l.begin + 1, mem, false)),
+                Fetch::Written(mem) => fetches.push((l.begin + 1, mem, true)),
                 Fetch::Spread { mut stream, terms, disp, lines } if room > 0 => {
                     room -= 1;
                     if !terms.is_empty() {
@@ -116,15 +124,15 @@ pub(super) fn prefetch(
                     let id = StreamId((code.streams.len() + streams.len()) as u32);
                     streams.push(stream);
                     let line = |i: i64| Mem { stream: id, disp: disp + (i * LINE) as i32 };
-                    fetches.extend((0..lines).map(|i| (l.begin + 1, line(i))));
+                    fetches.extend((0..lines).map(|i| (l.begin + 1, line(i), false)));
                 }
                 Fetch::Spread { .. } => {}
             }
         }
     }
     code.streams.extend(streams);
-    for (at, mem) in fetches.into_iter().rev() {
-        code.insts.insert(at, Inst::Prefetch { mem });
+    for (at, mem, writes) in fetches.into_iter().rev() {
+        code.insts.insert(at, Inst::Prefetch { mem, writes });
     }
 }
 
@@ -132,6 +140,8 @@ pub(super) fn prefetch(
 enum Fetch {
     /// A line, by a pointer of the loop's reads.
     Own(Mem),
+    /// A line that will be written, by a pointer of the loop.
+    Written(Mem),
     /// Some lines from a place on, by a pointer of its own. The loops around the region add bytes to its initial value.
     Spread { stream: Stream, terms: SmallVec<[(usize, i64); 2]>, disp: i32, lines: i64 },
 }
@@ -258,6 +268,7 @@ impl Nest<'_> {
             }
         }
         let mut fetches = self.single_elements(inner, body);
+        fetches.extend(self.written(inner, body));
         for (first, bytes, end) in read {
             let stream = &self.code.streams[first.stream.0 as usize];
             let lines = bytes / LINE;
@@ -284,6 +295,30 @@ impl Nest<'_> {
             }
         }
         fetches
+    }
+
+    /// The prefetches of long streams that an innermost loop writes line by line, if all that it reads is in the nearest cache.
+    fn written(&self, inner: usize, body: &[Inst]) -> Vec<Fetch> {
+        let run = |mem: Mem| self.run(&self.code.streams[mem.stream.0 as usize], inner, 0).1;
+        let is_near =
+            |(mem, _): (Mem, i64)| self.code.streams[mem.stream.0 as usize].lookup.is_none() && run(mem) <= NEAR;
+        if !self.prefetching_pays || !body.iter().filter_map(read_by).all(is_near) {
+            return Vec::new();
+        }
+        let places: SmallVec<[Mem; 8]> = body
+            .iter()
+            .filter_map(|inst| match *inst {
+                Inst::Store { mem, width, .. } if width.bytes() == Some(LINE as usize) => Some(mem),
+                _ => None,
+            })
+            .collect();
+        let is_long = |mem: &&Mem| {
+            let stream = &self.code.streams[mem.stream.0 as usize];
+            let lines = places.iter().filter(|other| other.stream == mem.stream).count() as i64;
+            stream.lookup.is_none() && self.step(stream, inner) == lines * LINE && WRITTEN.contains(&run(**mem))
+        };
+        let ahead = |mem: &Mem| Fetch::Written(Mem { disp: mem.disp + WRITTEN_AHEAD as i32, ..*mem });
+        places.iter().filter(is_long).map(ahead).collect()
     }
 
     /// The prefetches of the streams that an innermost loop reads element by element, from one end to the other.

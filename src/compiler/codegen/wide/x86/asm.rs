@@ -302,12 +302,12 @@ impl Asm {
         self.bytes.extend([0x44 | (dst.0 & 7) << 3, scale << 6 | (dst.0 & 7) << 3 | (base.0 & 7), 0]);
     }
 
-    /// `prefetcht0 [base + disp]`.
-    pub(super) fn prefetch(&mut self, base: Gpr, disp: i32) {
+    /// `prefetcht0 [base + disp]`, or `prefetchw`.
+    pub(super) fn prefetch(&mut self, base: Gpr, disp: i32, writes: bool) {
         if base.0 >= 8 {
             self.bytes.push(0x41);
         }
-        self.bytes.extend([0x0F, 0x18]);
+        self.bytes.extend([0x0F, if writes { 0x0D } else { 0x18 }]);
         self.address(1 << 3, base, disp, i8::try_from(disp).ok());
     }
 

@@ -423,7 +423,7 @@ impl Encoder<'_> {
                 self.asm.vector(VINSERTF128, length(width), self.reg(dst), Some(self.reg(a)), rm, Some(chunk));
             }
             Inst::Move { dst, src } => self.copy(self.reg(dst), self.reg(src)),
-            Inst::Prefetch { mem } => self.asm.prefetch(self.gpr(mem.stream), mem.disp),
+            Inst::Prefetch { mem, writes } => self.asm.prefetch(self.gpr(mem.stream), mem.disp, writes),
         }
         Some(())
     }

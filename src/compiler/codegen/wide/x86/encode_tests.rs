@@ -249,7 +249,10 @@ fn loads_and_stores() {
 fn fetches() {
     for set in SETS {
         let regs = Regs { set, numbers: [0; 4] };
-        each_place(64, |mem, place| check(&regs, Some(mem), Inst::Prefetch { mem }, &[format!("prefetcht0 {place}")]));
+        for (writes, name) in [(false, "prefetcht0"), (true, "prefetchw")] {
+            let expected = |place| [format!("{name} {place}")];
+            each_place(64, |mem, place| check(&regs, Some(mem), Inst::Prefetch { mem, writes }, &expected(place)));
+        }
     }
 }
 
