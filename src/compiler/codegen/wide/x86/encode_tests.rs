@@ -250,8 +250,9 @@ fn fetches() {
     for set in SETS {
         let regs = Regs { set, numbers: [0; 4] };
         for (writes, name) in [(false, "prefetcht0"), (true, "prefetchw")] {
-            let expected = |place| [format!("{name} {place}")];
-            each_place(64, |mem, place| check(&regs, Some(mem), Inst::Prefetch { mem, writes }, &expected(place)));
+            each_place(64, |mem, place| {
+                check(&regs, Some(mem), Inst::Prefetch { mem, writes }, &[format!("{name} {place}")]);
+            });
         }
     }
 }
