@@ -92,20 +92,13 @@ fn rows(code: &Code) -> Vec<Vec<Row>> {
     let mut all: Vec<Vec<Row>> = Vec::new();
     let mut first = 0;
     for (at, inst) in code.insts.iter().enumerate() {
+        if inst.is_barrier() {
+            first = all.len();
+        }
         let row = match *inst {
             Inst::Load { dst, mem, elem, width: Width::Z } if elem.bytes() == 4 => Some((dst, None, Some(ALL), mem)),
             Inst::LoadMasked { dst, mask, mem, elem, width: Width::Z } if elem.bytes() == 4 => {
                 Some((dst, Some(mask), lanes_of(mask), mem))
-            }
-            Inst::Begin { .. }
-            | Inst::End { .. }
-            | Inst::Point { .. }
-            | Inst::Store { .. }
-            | Inst::StoreMasked { .. }
-            | Inst::StoreNarrow { .. }
-            | Inst::StoreLow { .. } => {
-                first = all.len();
-                None
             }
             _ => None,
         };

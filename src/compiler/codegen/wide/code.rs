@@ -714,6 +714,20 @@ impl Inst {
         }
     }
 
+    /// Whether the instruction begins or ends a loop, sets a pointer or writes to memory: loads may not be moved across it.
+    pub(super) fn is_barrier(&self) -> bool {
+        matches!(
+            self,
+            Inst::Begin { .. }
+                | Inst::End { .. }
+                | Inst::Point { .. }
+                | Inst::Store { .. }
+                | Inst::StoreMasked { .. }
+                | Inst::StoreNarrow { .. }
+                | Inst::StoreLow { .. }
+        )
+    }
+
     /// The register that the instruction sets.
     pub(super) fn sets(&self) -> Option<VReg> {
         match *self {

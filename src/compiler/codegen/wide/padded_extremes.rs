@@ -113,18 +113,7 @@ impl Flow {
             Inst::Align { mask: of_row, .. } => of_row == Some(mask),
             _ => false,
         };
-        let stays = |inst: &Inst| {
-            !matches!(
-                inst,
-                Inst::Begin { .. }
-                    | Inst::End { .. }
-                    | Inst::Point { .. }
-                    | Inst::Store { .. }
-                    | Inst::StoreMasked { .. }
-                    | Inst::StoreNarrow { .. }
-                    | Inst::StoreLow { .. }
-            ) && inst.sets() != Some(mask)
-        };
+        let stays = |inst: &Inst| !inst.is_barrier() && inst.sets() != Some(mask);
         // A constant: nothing in the code sets it.
         let is_constant = self.sets[limit.0 as usize].is_empty();
         (is_masked && is_constant && code.insts[load..at].iter().all(stays)).then_some(Padding { load, select, limit })
