@@ -67,15 +67,17 @@ pub(super) fn aligned_rows(code: &mut Code) {
     if replaced.is_empty() {
         return;
     }
-    let old = std::mem::take(&mut code.insts);
-    let is_moved = |at: usize| places.iter().any(|&(_, from)| from == at);
-    for (at, &inst) in old.iter().enumerate() {
-        code.insts.extend(places.iter().filter(|&&(to, _)| to == at).map(|&(_, from)| old[from]));
-        match replaced.iter().find(|&&(place, _)| place == at) {
-            Some(&(_, align)) => code.insts.push(align),
-            None if is_moved(at) => {}
-            None => code.insts.push(inst),
+    let mut kept: Vec<Option<Inst>> = code.insts.iter().copied().map(Some).collect();
+    places.sort_unstable();
+    let moved: Vec<(usize, Option<Inst>)> = places.into_iter().map(|(to, from)| (to, kept[from].take())).collect();
+    replaced.into_iter().for_each(|(at, align)| kept[at] = Some(align));
+    let mut moved = moved.into_iter().peekable();
+    code.insts.clear();
+    for (at, inst) in kept.into_iter().enumerate() {
+        while let Some((_, host)) = moved.next_if(|&(to, _)| to == at) {
+            code.insts.extend(host);
         }
+        code.insts.extend(inst);
     }
 }
 

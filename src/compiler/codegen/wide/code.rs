@@ -440,8 +440,8 @@ pub(super) enum Inst {
         elem: Elem,
         width: Width,
     },
-    /// The minimum or maximum of `acc` and float32 in memory in the lanes whose mask is set (EVEX). The other lanes of `acc` stay, and their memory
-    /// is not accessed.
+    /// The minimum or maximum of `acc` and float32 in memory in the lanes whose mask is set (EVEX). The other lanes of `acc` stay, and
+    /// their memory is not accessed.
     ExtremeMasked {
         acc: VReg,
         mask: VReg,

@@ -83,6 +83,7 @@ instructions! {
     VPUNPCKLWD         M0F    P66    0x61;
     VPUNPCKHBW         M0F    P66    0x68;
     VPUNPCKHWD         M0F    P66    0x69;
+    VALIGND            M0F3A  P66    0x03;
     VPERMD             M0F38  P66    0x36;
     VPERMT2D           M0F38  P66    0x7E;
     VPERMILPD          M0F3A  P66    0x05 w 1;
@@ -156,7 +157,6 @@ instructions! {
     /// Comparisons of integers into a mask register, with EVEX.
     VPCMPD             M0F3A  P66    0x1F;
     VPCMPQ             M0F3A  P66    0x1F w 1;
-    VALIGND            M0F3A  P66    0x03;
     VPCMPW             M0F3A  P66    0x3F w 1;
     VPCMPUW            M0F3A  P66    0x3E w 1;
     VPCMPEQQ           M0F38  P66    0x29;
