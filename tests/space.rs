@@ -13,6 +13,7 @@ use tvmr::machine::Core;
 use tvmr::machine::Target;
 use tvmr::schedule::{Schedule, Trace};
 use tvmr::script::{self, ParseOptions};
+use tvmr::search::survey::{Size, survey};
 use tvmr::space::generate::{Rules, generate};
 use tvmr::space::sample::{Sketch, stream};
 
@@ -89,6 +90,49 @@ fn cases(stage: &str) -> Vec<Value> {
     cases.retain(|c| c["stage"] == json!(stage));
     assert!(cases.len() > 20, "{}: only {} cases of stage `{stage}`", path.display(), cases.len());
     cases
+}
+
+/// A space that holds one program says why, for each block of it.
+#[test]
+fn a_space_of_one_program_has_reasons() {
+    let mut programs: BTreeMap<String, Module> = BTreeMap::new();
+    for dir in ["workloads", "tests/filetests/space", "tests/filetests/print", "tests/filetests/schedule"] {
+        for file in std::fs::read_dir(dir).unwrap_or_else(|e| panic!("{dir}: {e}")).flatten() {
+            let name = format!("{dir}/{}", file.file_name().to_string_lossy());
+            let text = std::fs::read_to_string(file.path()).unwrap_or_default();
+            // Some are not TIR, or have errors on purpose.
+            if let Ok(parsed) = script::parse(&text, &name, &ParseOptions::default()) {
+                programs.insert(name, parsed.module);
+            }
+        }
+    }
+    for case in cases("design") {
+        programs.insert(text(&case, "id").to_owned(), parse(text(&case, "input"), "input"));
+    }
+    let target = Target::native().target;
+    let (mut single, mut failures) = (0, Vec::new());
+    for (name, module) in &programs {
+        for func in 0..module.funcs.len() {
+            for (kind, rules) in
+                [("auto", Rules::auto(Core::new(&target, target.best_isa(), 1))), ("tvm", Rules::tvm(1))]
+            {
+                let Ok(space) = generate(module, func, rules, &tvmr::stop::StopFlag::new()) else { continue };
+                let f = &module.funcs[func];
+                let mut base = Schedule::new(module, 0);
+                base.work_on(func);
+                let is_one = space.sketches().len() == 1 && survey(&space, 0, &base, 8, 0, 1).size == Size::Exactly(1);
+                if is_one && f.blocks().len() > 1 {
+                    single += 1;
+                    if space.no_choices().is_empty() {
+                        failures.push(format!("{name}, `{}`, {kind}", f.name));
+                    }
+                }
+            }
+        }
+    }
+    println!("{single} spaces of one program, of {} modules", programs.len());
+    assert!(single > 50, "only {single} spaces of one program");
+    assert!(failures.is_empty(), "without a reason:\n{}", failures.join("\n"));
 }
 
 fn text<'a>(case: &'a Value, field: &str) -> &'a str {

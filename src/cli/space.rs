@@ -24,7 +24,7 @@ use crate::schedule::Trace;
 use crate::script::Dialect;
 use crate::search::isolated;
 use crate::search::survey::{Size, Survey, survey};
-use crate::space::Space;
+use crate::space::{Sketch, Space};
 use crate::stop::StopFlag;
 use crate::tune::make_space;
 use crate::workload::Workload;
@@ -160,6 +160,21 @@ impl Surveyed {
     }
 }
 
+/// Why there is nothing to choose: for each block without choices, or about the whole space.
+fn reasons(task: &Surveyed) -> Vec<(Option<&str>, String)> {
+    let blocks = task.space.no_choices();
+    if blocks.is_empty() && matches!(task.size(), Size::Exactly(1)) {
+        let is_function = task.space.sketches().iter().any(|s| matches!(s, Sketch::Function(_)));
+        let why = if is_function {
+            "the schedule function samples nothing"
+        } else {
+            "there are no blocks, whose loops a schedule could change"
+        };
+        return vec![(None, why.to_owned())];
+    }
+    blocks.iter().map(|s| (Some(s.block.as_str()), s.reason.to_string())).collect()
+}
+
 fn human(task: &Surveyed, seeds: bool, dialect: Dialect) -> String {
     let mut parts = Vec::new();
     let n = task.sketches.len();
@@ -176,6 +191,14 @@ fn human(task: &Surveyed, seeds: bool, dialect: Dialect) -> String {
         if let Some((reason, _)) = sketch.reasons.first() {
             let message = reason.message.lines().next().unwrap_or_default();
             let _ = writeln!(text, "#   most often `{}` said: {message}", reason.by);
+        }
+        if i == 0 {
+            for (block, reason) in reasons(task) {
+                let _ = match block {
+                    Some(block) => writeln!(text, "# reason: nothing to choose for `{block}`: {reason}"),
+                    None => writeln!(text, "# reason: {reason}"),
+                };
+            }
         }
         if !sketch.is_uniform {
             text += "#   its instructions depend on its decisions: this is one sample\n";
@@ -264,6 +287,7 @@ fn document(task: &Surveyed, args: &Args, space: &str, workload: &str, dialect: 
         "combinations": number(task.size()),
         "exact": matches!(task.size(), Size::Exactly(_)),
         "sketches": sketches,
+        "reasons": reasons(task).iter().map(|(block, reason)| json!({"block": block, "reason": reason})).collect::<Vec<_>>(),
         "n_seeds": task.space.seeds().len(),
     });
     if args.seeds {

@@ -1,7 +1,7 @@
 //! Kind `space`: the sketches that the default rules make of a program, for a machine with 512-bit vectors, and caches
-//! of 48 KiB and 1 MiB; `threads N` sets the number of threads of a kernel. For each sketch, in the order of `tvmr
-//! space`, the output has its number of seeds, the decisions of the first one, and its program, reduced to loops,
-//! blocks and predicates.
+//! of 48 KiB and 1 MiB; `threads N` sets the number of threads of a kernel. The output names the blocks about which there
+//! is nothing to choose; then, for each sketch, in the order of `tvmr space`, it has the number of seeds, the decisions of
+//! the first one, and its program, reduced to loops, blocks and predicates.
 
 use super::{Case, Outcome};
 use std::fmt::Write;
@@ -22,6 +22,9 @@ pub(crate) fn space(case: &Case) -> Outcome {
         .unwrap_or_else(|e| panic!("{name}: {e}"));
     let base = Schedule::new(&module, 0);
     let mut output = String::new();
+    for left in space.no_choices() {
+        let _ = writeln!(output, "nothing to choose for `{}`: {}", left.block, left.reason);
+    }
     for index in 0..space.sketches().len() {
         let seeds: Vec<_> = space.seeds().iter().filter(|s| s.sketch == index).collect();
         let first = seeds.first().unwrap_or_else(|| panic!("{name}: sketch {index} has no seed"));

@@ -1,5 +1,6 @@
 //! A schedule that rules are working on.
 
+use super::reason::Reason;
 use crate::schedule::Schedule;
 use crate::schedule::arg::Rv;
 use crate::schedule::error::ScheduleError;
@@ -15,6 +16,8 @@ pub struct Draft {
     pub unfolded: Vec<Unfolded>,
     /// The operands whose columns lie apart by their remainders.
     pub deinterleaved: Vec<Deinterleaved>,
+    /// Blocks for which a rule found nothing to choose, each with the first reason.
+    reasons: Vec<(Rv, Reason)>,
 }
 
 /// A copy of windows, one column or row for each result.
@@ -70,12 +73,24 @@ impl Tiled {
 impl Draft {
     /// A schedule without notes.
     pub fn new(sch: Schedule) -> Draft {
-        Draft { sch, tiled: Vec::new(), unfolded: Vec::new(), deinterleaved: Vec::new() }
+        Draft { sch, tiled: Vec::new(), unfolded: Vec::new(), deinterleaved: Vec::new(), reasons: Vec::new() }
     }
 
     /// The notes about a block.
     pub fn tiled(&self, block: Rv) -> Option<&Tiled> {
         self.tiled.iter().find(|t| t.block == block)
+    }
+
+    /// Notes why a rule leaves nothing to choose about a block; the first reason counts.
+    pub fn note_reason(&mut self, block: Rv, reason: Reason) {
+        if self.reason(block).is_none() {
+            self.reasons.push((block, reason));
+        }
+    }
+
+    /// Why a rule leaves nothing to choose about a block.
+    pub fn reason(&self, block: Rv) -> Option<Reason> {
+        self.reasons.iter().find(|s| s.0 == block).map(|s| s.1)
     }
 
     /// Whether windows that a block reads were copied to rows, which `dot_tiles` is to tile.
@@ -91,9 +106,14 @@ impl Draft {
         self,
         f: impl FnOnce(Schedule) -> Result<Vec<Schedule>, ScheduleError>,
     ) -> Result<Vec<Draft>, ScheduleError> {
-        let Draft { sch, tiled, unfolded, deinterleaved } = self;
-        let noted =
-            |sch| Draft { sch, tiled: tiled.clone(), unfolded: unfolded.clone(), deinterleaved: deinterleaved.clone() };
+        let Draft { sch, tiled, unfolded, deinterleaved, reasons } = self;
+        let noted = |sch| Draft {
+            sch,
+            tiled: tiled.clone(),
+            unfolded: unfolded.clone(),
+            deinterleaved: deinterleaved.clone(),
+            reasons: reasons.clone(),
+        };
         Ok(f(sch)?.into_iter().map(noted).collect())
     }
 }

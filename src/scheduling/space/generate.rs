@@ -4,6 +4,7 @@ use super::analysis::live_block;
 use super::constant_matrices::left_to_code;
 use super::draft::Draft;
 use super::postproc::{self, Postproc};
+use super::reason::{NoChoice, Reason};
 use super::rule::{self, Rule};
 use super::sample::{Seed, Sketch, Space};
 use crate::ir::{BlockId, ExprId, Func, LoopId, Module};
@@ -59,8 +60,11 @@ pub fn generate(module: &Module, func: usize, rules: Rules, stop: &StopFlag) -> 
     }
     // All seeds share the rules before the first one that decides.
     let shared = rules.rules.iter().position(|rule| rule.decides()).unwrap_or(rules.rules.len());
-    let drafts = start.apply(vec![Draft::new(start.schedule.clone())], &rules.rules[..shared])?;
-    let first = traces(start.apply(drafts.clone(), &rules.rules[shared..])?);
+    let mut chosen = Vec::new();
+    let drafts = start.apply(vec![Draft::new(start.schedule.clone())], &rules.rules[..shared], &mut chosen)?;
+    let first = start.apply(drafts.clone(), &rules.rules[shared..], &mut chosen)?;
+    let no_choices = first.first().map(|draft| start.no_choices(draft, &chosen)).unwrap_or_default();
+    let first = traces(first);
     let sketches: Vec<Trace> = first.iter().map(undecided).collect();
     let mut seeds: Vec<Seed> = Vec::new();
     let mut add = |found: Vec<Trace>| {
@@ -77,16 +81,20 @@ pub fn generate(module: &Module, func: usize, rules: Rules, stop: &StopFlag) -> 
         // A sketch without decisions is its own and only seed.
         let decides = sketches.iter().any(|s| s.insts.iter().any(|inst| inst.kind.samples));
         for rules in others.iter().filter(|_| decides) {
-            add(traces(start.apply(drafts.clone(), &rules[shared..])?));
+            add(traces(start.apply(drafts.clone(), &rules[shared..], &mut chosen)?));
         }
     }
-    Ok(Space::new(sketches.into_iter().map(Sketch::Trace).collect(), rules.postprocs).with_seeds(seeds))
+    let sketches = sketches.into_iter().map(Sketch::Trace).collect();
+    Ok(Space::new(sketches, rules.postprocs).with_seeds(seeds).with_no_choices(no_choices))
 }
 
 /// The start of every set of rules: the analysed program as written, with a handle for each block.
 struct Start {
     schedule: Schedule,
+    /// Handles of the blocks that rules visit.
     blocks: Vec<Rv>,
+    /// The blocks that no rule visits.
+    left: Vec<NoChoice>,
 }
 
 impl Start {
@@ -98,21 +106,45 @@ impl Start {
         let mut blocks = Vec::with_capacity(names.len());
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         names.iter().for_each(|&name| *counts.entry(name).or_default() += 1);
-        for name in names.into_iter().filter(|name| counts[name] == 1) {
+        for &name in names.iter().filter(|name| counts[*name] == 1) {
             blocks.push(schedule.get_block(name, f.name.as_str())?);
         }
+        let is_ambiguous = |(_, n): &(&str, usize)| *n > 1;
+        let unnamed = |(name, _): (&str, usize)| NoChoice { block: name.to_owned(), reason: Reason::NoName };
+        let left = counts.into_iter().filter(is_ambiguous).map(unnamed).collect();
         count_from_zero(&mut schedule, func, &blocks)?;
-        Ok(Start { schedule, blocks })
+        Ok(Start { schedule, blocks, left })
     }
 
     /// Takes away the handles of blocks that no rule is to visit.
     fn leave(&mut self, blocks: &[BlockId]) {
-        let Start { schedule, blocks: handles } = self;
-        handles.retain(|&rv| live_block(schedule, rv).is_none_or(|(_, b)| !blocks.contains(&b)));
+        let Start { schedule, blocks: handles, left } = self;
+        handles.retain(|&rv| {
+            let Some((f, b)) = live_block(schedule, rv).filter(|(_, b)| blocks.contains(b)) else { return true };
+            let block = schedule.func(f).block(b).name.as_str().to_owned();
+            left.push(NoChoice { block, reason: Reason::SmallMatrices });
+            false
+        });
     }
 
-    /// Applies rules to drafts.
-    fn apply(&self, mut drafts: Vec<Draft>, rules: &[Box<dyn Rule>]) -> Result<Vec<Draft>, ScheduleError> {
+    /// The blocks of a draft, but the root, that are not `chosen`, each with the reason.
+    fn no_choices(&self, draft: &Draft, chosen: &[Rv]) -> Vec<NoChoice> {
+        let visited = self.blocks.iter().filter(|rv| !chosen.contains(rv)).filter_map(|&rv| {
+            let (f, b) = live_block(&draft.sch, rv)?;
+            let func = draft.sch.func(f);
+            let block = func.block(b).name.as_str().to_owned();
+            (b != func.root).then(|| NoChoice { block, reason: draft.reason(rv).unwrap_or(Reason::Rules) })
+        });
+        visited.chain(self.left.iter().cloned()).collect()
+    }
+
+    /// Applies rules to drafts. Adds to `chosen` the blocks for which a rule samples, or returns several drafts.
+    fn apply(
+        &self,
+        mut drafts: Vec<Draft>,
+        rules: &[Box<dyn Rule>],
+        chosen: &mut Vec<Rv>,
+    ) -> Result<Vec<Draft>, ScheduleError> {
         for rule in rules {
             for &block in self.blocks.iter().rev() {
                 // Rules that only analyse, or that take a refusal as "does not fire", do not notice the flag.
@@ -122,7 +154,15 @@ impl Start {
                 let mut next = Vec::with_capacity(drafts.len());
                 for draft in drafts {
                     match live_block(&draft.sch, block) {
-                        Some(_) => next.extend(rule.apply(draft, block)?),
+                        Some(_) => {
+                            let before = n_decisions(&draft);
+                            let drafts = rule.apply(draft, block)?;
+                            let chooses = drafts.len() > 1 || drafts.iter().any(|d| n_decisions(d) > before);
+                            if chooses && !chosen.contains(&block) {
+                                chosen.push(block);
+                            }
+                            next.extend(drafts);
+                        }
                         None => next.push(draft),
                     }
                 }
@@ -183,6 +223,11 @@ fn is_strip(f: &Func, outer: LoopId, inner: RvValue, step: Option<ExprId>) -> bo
     let (outer, node) = (f.loop_(outer), f.loop_(inner));
     let same = step.is_some_and(|step| f.arena.as_int(step) == f.arena.as_int(node.extent));
     same && outer.body[..] == [inner.stmt()] && f.arena.is_int(node.min, 0) && node.step.is_none()
+}
+
+/// Number of sampling instructions.
+fn n_decisions(draft: &Draft) -> usize {
+    draft.sch.trace().insts.iter().filter(|inst| inst.kind.samples).count()
 }
 
 /// The traces of drafts with their decisions.

@@ -1,6 +1,7 @@
 //! Samples candidates from a space.
 
 use super::postproc::Postproc;
+use super::reason::NoChoice;
 use crate::schedule::arg::Decision;
 use crate::schedule::error::ScheduleError;
 use crate::schedule::{Instruction, Schedule, Trace};
@@ -88,19 +89,31 @@ pub struct Seed {
 pub struct Space {
     sketches: Vec<Sketch>,
     seeds: Vec<Seed>,
+    no_choices: Vec<NoChoice>,
     postprocs: Vec<Box<dyn Postproc>>,
 }
 
 impl Space {
     /// A space of these sketches.
     pub fn new(sketches: Vec<Sketch>, postprocs: Vec<Box<dyn Postproc>>) -> Space {
-        Space { sketches, seeds: Vec::new(), postprocs }
+        Space { sketches, seeds: Vec::new(), no_choices: Vec::new(), postprocs }
     }
 
     /// Adds candidates for the first round to try, most promising first.
     #[must_use]
     pub fn with_seeds(self, seeds: Vec<Seed>) -> Space {
         Space { seeds, ..self }
+    }
+
+    /// Adds the blocks about which no sketch decides anything.
+    #[must_use]
+    pub(crate) fn with_no_choices(self, no_choices: Vec<NoChoice>) -> Space {
+        Space { no_choices, ..self }
+    }
+
+    /// The blocks about which no sketch decides anything, each with the reason. Empty for a schedule function.
+    pub fn no_choices(&self) -> &[NoChoice] {
+        &self.no_choices
     }
 
     /// The candidates to try first.

@@ -143,6 +143,11 @@ const SHORTEST_REDUCTION: i64 = 64;
 /// Maximum number of steps: a panel of this many fills the second-level cache.
 const LONGEST_REDUCTION: i64 = 2048;
 
+/// The position of the largest size up to `wanted`, of the first one if all are larger.
+pub(crate) fn largest(sizes: &[i64], wanted: i64) -> usize {
+    sizes.iter().rposition(|&s| s <= wanted).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -22,6 +22,7 @@ pub(crate) mod parallelize_vectorize_unroll;
 pub(crate) mod random_compute_location;
 pub(crate) mod register_tiles;
 pub(crate) mod row_blocks;
+pub(crate) mod row_tiles;
 pub(crate) mod split_groups;
 pub(crate) mod transpose_tiles;
 pub(crate) mod tuple_lanes;
@@ -69,6 +70,7 @@ pub(crate) fn auto(machine: Core, variant: usize) -> Vec<Box<dyn Rule>> {
         Box::new(row_blocks::RowBlocks { machine, variant }),
         Box::new(inline_padding::InlinePadding),
         Box::new(unroll_cases::UnrollCases),
+        Box::new(row_tiles::RowTiles { machine, variant }),
         Box::new(near_consumer::NearConsumer { machine, variant }),
         Box::new(parallelize_vectorize_unroll::ParallelizeVectorizeUnroll::parallel(machine.threads)),
     ]

@@ -63,6 +63,7 @@
 use super::super::analysis::{const_extent, is_spatial, live_block};
 use super::super::cases::axis_of_cases;
 use super::super::draft::Draft;
+use super::super::reason::Reason;
 use super::Rule;
 use super::random_compute_location;
 use crate::ir::visit::uses_var;
@@ -112,7 +113,10 @@ impl NearConsumer {
         if draft.tiled(block).is_some() || !random_compute_location::fits(&draft.sch, block) {
             return Ok(draft);
         }
-        let decision = self.decision(&mut draft.sch, block);
+        let Some(decision) = self.decision(&mut draft.sch, block) else {
+            draft.note_reason(block, Reason::Rules);
+            return Ok(draft);
+        };
         if decision == AT_ROOT {
             // This step moves nothing and is never refused, so no copy of the schedule is needed.
             let place = draft.sch.sample_compute_location(block, Some(decision))?;
@@ -126,10 +130,13 @@ impl NearConsumer {
     }
 
     /// The decision of `sample_compute_location`. Locations with little recomputation and wide enough pieces are ranked:
-    /// those with single sums go last, smaller pieces first. The root if there are too few.
-    fn decision(&self, sch: &mut Schedule, block: Rv) -> i64 {
-        let Some((index, id)) = live_block(sch, block) else { return AT_ROOT };
-        let Ok(places) = compute_locations(&mut sch.states[index], id) else { return AT_ROOT };
+    /// those with single sums go last, smaller pieces first. The root if there are too few; `None` if there is no other place.
+    fn decision(&self, sch: &mut Schedule, block: Rv) -> Option<i64> {
+        let (index, id) = live_block(sch, block)?;
+        let places = compute_locations(&mut sch.states[index], id).ok()?;
+        if places.len() < 2 {
+            return None;
+        }
         let before = iterations(sch.func(index), id).0;
         let mut found: Vec<(bool, i64, i64)> = Vec::new();
         for place in places.into_iter().filter(|p| matches!(p, Location::Loop(..))) {
@@ -151,7 +158,7 @@ impl NearConsumer {
             }
         }
         found.sort_unstable();
-        found.get(self.variant / 2).map_or(AT_ROOT, |&(.., decision)| decision)
+        Some(found.get(self.variant / 2).map_or(AT_ROOT, |&(.., decision)| decision))
     }
 }
 

@@ -68,6 +68,7 @@
 use super::super::access::Access;
 use super::super::analysis::{const_extent, is_spatial, is_trivial_binding, live_block};
 use super::super::draft::Draft;
+use super::super::tile_sizes::largest;
 use super::Rule;
 use crate::ir::{BlockId, BufferId, BufferRegion, Func};
 use crate::machine::Core;
@@ -177,11 +178,6 @@ impl RowBlocks {
         };
         Some(Blocks { at, rows, columns })
     }
-}
-
-/// The position of the largest size up to `wanted`.
-fn largest(sizes: &[i64], wanted: i64) -> usize {
-    sizes.iter().rposition(|&s| s <= wanted).unwrap_or_default()
 }
 
 /// The accesses of a block, by its iteration variables, each of which is a loop.

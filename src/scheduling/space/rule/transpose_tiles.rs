@@ -45,6 +45,7 @@
 use super::super::access::Access;
 use super::super::analysis::{const_extent, is_spatial, is_trivial_binding, live_block};
 use super::super::draft::{Draft, Tiled};
+use super::super::reason::Reason;
 use super::Rule;
 use crate::schedule::Schedule;
 use crate::schedule::arg::{Arg, Rv};
@@ -82,6 +83,8 @@ impl Rule for TransposeTiles {
         match tiled {
             Ok(()) => {
                 fork.tiled.push(Tiled::new(block));
+                // Long rows are split by a sampled size, of which `generate` knows.
+                fork.note_reason(block, Reason::Order);
                 Ok(vec![fork])
             }
             Err(_) => Ok(vec![draft]),

@@ -42,6 +42,7 @@ use super::super::access::Access;
 use super::super::analysis::{is_spatial, is_trivial_binding, live_block};
 use super::super::cases::axis_of_cases;
 use super::super::draft::Draft;
+use super::super::reason::Reason;
 use super::Rule;
 use crate::ir::{BlockId, Func};
 use crate::schedule::Schedule;
@@ -62,7 +63,11 @@ impl Rule for UnrollCases {
         };
         let mut unrolled = draft.clone();
         // What a primitive refuses stays as it is.
-        Ok(vec![if order.carry_out(&mut unrolled.sch, block).is_ok() { unrolled } else { draft }])
+        if order.carry_out(&mut unrolled.sch, block).is_err() {
+            return Ok(vec![draft]);
+        }
+        unrolled.note_reason(block, Reason::Order);
+        Ok(vec![unrolled])
     }
 }
 
