@@ -22,6 +22,7 @@ mod functions;
 mod fuse;
 mod hoist;
 mod hoist_checks;
+mod horizontal;
 mod in_place;
 mod interleave;
 mod machine;

@@ -12,32 +12,23 @@
 //! whose accesses are contiguous. A vector comprises several registers, for fewer and independent statements; the
 //! remainder is done with shorter ones. Loops inside the vectorised one become loops over vectors.
 //!
-//! An innermost reduction over contiguous elements is computed in several partial sums, if the operation is associative
-//! or may be reassociated:
-//!
-//! ```text
-//! for k in 64: C[i] = C[i] + X[i * 64 + k]
-//! // becomes
-//! s = splat(0.0, 16)
-//! for k in 4: s = s + X[i * 64 + k * 16; 16]
-//! C[i] = C[i] + reduce(add, s)
-//! ```
+//! Innermost reductions over contiguous elements are those of [`horizontal`], and searches for the largest or smallest
+//! element those of [`arg_reduce`].
 
 use super::arg_reduce;
 use super::constant_lanes::is_tabular;
 use super::functions::pressure;
+use super::horizontal;
 use super::machine::Machine;
 use super::walk::replace_loops;
-use super::widen::{Widener, is_byte, is_masked, is_short as is_short_element};
-use crate::codegen::facts::{loads, neutral};
+use super::widen::{Widener, is_masked};
 use crate::codegen::wide::is_scatterable;
-use crate::ir::{BinOp, CmpOp, DType, Intrinsic, Symbol};
+use crate::ir::{BinOp, DType};
 use crate::loopir::rewrite::{Seen, Substitution, for_each_expr, for_each_operand, mentions_var};
 use crate::loopir::{
     Affine, Arena, Body, BufferId, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, StmtId, Storage, Ty, VarId,
 };
 use crate::machine::register_tile::{MOST_APART, ROW};
-use smallvec::SmallVec;
 
 /// Vectorises all loops that can and should be.
 pub(super) fn vectorize(kernel: &mut Kernel, machine: &Machine) {
@@ -59,7 +50,7 @@ fn for_loop(kernel: &mut Kernel, s: StmtId, l: For, machine: &Machine, out: &mut
         return out.extend(pieces);
     }
     if l.kind != LoopKind::Parallel
-        && (horizontal(kernel, &l, machine, out) || arg_reduce::search(kernel, &l, machine, out))
+        && (horizontal::sums(kernel, &l, machine, out) || arg_reduce::search(kernel, &l, machine, out))
     {
         return;
     }
@@ -296,12 +287,12 @@ pub(super) fn period(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
 const LONGEST_PERIOD: i64 = 8;
 
 /// The stride of an access along a variable, if constant.
-fn stride(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
+pub(super) fn stride(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
     Affine::of(arena, index).stride(arena, var)
 }
 
 /// Bytes of Cranelift's vectors, the parts of wider ones.
-const MEMORY_BYTES: i64 = 16;
+pub(super) const MEMORY_BYTES: i64 = 16;
 
 /// Maximum number of vectors to unroll.
 const FEW_PIECES: i64 = 4;
@@ -411,274 +402,4 @@ fn tabulated(
 /// The largest power of two up to `n`.
 pub(super) fn largest_power(n: i64) -> i64 {
     if n <= 1 { 1 } else { 1 << n.ilog2() }
-}
-
-// ---- reductions --------------------------------------------------------------------------------------------
-
-/// Number of partial sums, in vectors.
-const PARTIAL: i64 = 4;
-
-/// Number of partial results of conditions, in vectors of bytes.
-const PARTIAL_OF_BYTES: i64 = 2;
-
-/// Minimum number of conditions that are combined in lanes of bytes, in vectors: with 3 (200 conditions in a row) lanes of 32 bits
-/// were faster, with 8 lanes of bytes by three times.
-const SHORTEST_OF_BYTES: i64 = 4;
-
-/// Minimum number of contiguous elements that become one vector.
-const SHORTEST: i64 = 4;
-
-/// Vectorises a reduction over contiguous elements with several partial sums, which live through all loops of the reduction.
-fn horizontal(kernel: &mut Kernel, l: &For, machine: &Machine, out: &mut Vec<StmtId>) -> bool {
-    let (mut outer, mut inner) = (SmallVec::<[For; 4]>::new(), *l);
-    let (buffer, index, value) = loop {
-        let &[s] = kernel.stmts.list(inner.body) else { return false };
-        match kernel.stmts.get(s) {
-            Stmt::Store { buffer, index, value } => break (buffer, index, value),
-            Stmt::For(next) if next.kind != LoopKind::Parallel => {
-                outer.push(inner);
-                inner = next;
-            }
-            _ => return false,
-        }
-    };
-    let l = &inner;
-    let arena = &kernel.arena;
-    if outer.iter().any(|o| stride(arena, index, o.var) != Some(0)) {
-        return false;
-    }
-    let (Some(n), Some(0)) = (arena.as_int(l.extent), stride(arena, index, l.var)) else { return false };
-    let Some((op, term)) = combined(&mut kernel.arena, buffer, index, value) else { return false };
-    let arena = &kernel.arena;
-    let is_condition = arena.dtype(value) == DType::Bool;
-    // Conditions in memory are bytes, as many in a register as it has. To join as many lanes in the end takes longer.
-    let around = outer.iter().map(|o| arena.as_int(o.extent).unwrap_or(1)).fold(n, i64::saturating_mul);
-    let is_of_bytes = is_condition
-        && machine.vectors.has_regions()
-        && n >= MEMORY_BYTES
-        && around >= SHORTEST_OF_BYTES * machine.vectors.bytes as i64
-        && is_of_booleans(arena, term);
-    let (sum_op, term, dtype) = match is_condition {
-        // All hold if the least of the numbers is 1, and any if the greatest is.
-        true => {
-            let least = if op == BinOp::And { BinOp::Min } else { BinOp::Max };
-            let dtype = if is_of_bytes { DType::UInt8 } else { DType::Int32 };
-            (least, kernel.arena.cast(dtype, term), dtype)
-        }
-        false => (op, term, arena.dtype(value)),
-    };
-    let arena = &kernel.arena;
-    if dtype.is_float() && !machine.reassociates {
-        return false;
-    }
-    // Operands are contiguous or invariant; the term itself is not.
-    // The sum must not determine the place of the result.
-    let mut fits = !loads(arena, index, buffer);
-    let mut is_busy = false;
-    // Whether the remainder can be read with a mask.
-    let has_narrow = machine.vectors.has_narrow_masks();
-    // Minima and maxima of 16-bit elements take lanes of 16 bits, whose remainder overlaps.
-    let is_sum = matches!(sum_op, BinOp::Add | BinOp::Mul);
-    let mut has_short = machine.vectors.has_regions() && (is_masked(dtype) || has_narrow && is_sum && dtype.is_half());
-    // Wider elements take several registers for each of the sums.
-    let mut is_wide = false;
-    for_each_expr(arena, term, &mut |e| match arena.expr(e) {
-        Expr::Call(f, _) => is_busy |= pressure(f, arena.dtype(e), machine) > 0,
-        Expr::Load(b, _) if b == buffer => fits = false,
-        Expr::Load(b, i) => {
-            is_wide |= kernel.buffer(b).dtype.bytes() > dtype.bytes();
-            match stride(arena, i, l.var) {
-                Some(0) => {}
-                Some(n) if n == i64::from(arena.lanes(e)) => {
-                    let of = kernel.buffer(b).dtype;
-                    let is_widened = has_narrow
-                        && arena.lanes(e) == 1
-                        && dtype.bytes() == 4
-                        && (is_short_element(of) || is_byte(of));
-                    has_short &= of == dtype || is_widened;
-                }
-                _ => fits = false,
-            }
-        }
-        Expr::Local(_) => fits = false,
-        _ => {}
-    });
-    let lanes = if is_of_bytes { machine.vectors.bytes as i64 } else { machine.vectors.lanes(dtype) };
-    if !fits || !mentions_var(arena, term, &mut |v| v == l.var) {
-        return false;
-    }
-    // Functions keep the machine busy, and need the registers.
-    let partial = if is_busy || is_wide { 1 } else { PARTIAL };
-    let row = if is_of_bytes {
-        largest_power(n.min(PARTIAL_OF_BYTES * lanes))
-    } else if has_short && n >= SHORTEST && n <= partial * lanes {
-        n
-    } else if n >= 2 * lanes {
-        largest_power((n / lanes).min(partial)) * lanes
-    } else {
-        return false;
-    };
-    // An element may count twice for a minimum: the last row may overlap the one before. Without a loop, a condition that is stored
-    // would be kept in a register of one byte, which regions with lanes of 32 bits do not have.
-    let has_loop = n / row > 1 || !outer.is_empty();
-    let may_overlap = matches!(sum_op, BinOp::Min | BinOp::Max) && (has_loop || !is_condition);
-    // In loops around it, the remainder has sums of its own.
-    if !outer.is_empty() && n % row > 0 && !has_short && !may_overlap {
-        return false;
-    }
-    let Some(neutral) = neutral(&mut kernel.arena, sum_op, dtype) else { return false };
-    let reduction = Reduction { op: sum_op, neutral, dtype, name: kernel.buffer(buffer).name };
-    let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
-    let base = kernel.arena.mul_const(e, row);
-    let Some(whole) = Widener::new(l.var, base, row as u16).value(&mut kernel.arena, term) else { return false };
-    let left = n % row;
-    let rest = if left > 1 && has_short {
-        let at = kernel.arena.index(n - left);
-        Widener::new(l.var, at, left as u16).value(&mut kernel.arena, term)
-    } else {
-        None
-    };
-    let last = if left > 0 && rest.is_none() && may_overlap {
-        let at = kernel.arena.index(n - row);
-        Widener::new(l.var, at, row as u16).value(&mut kernel.arena, term)
-    } else {
-        None
-    };
-    let is_covered = left == 0 || rest.is_some() || last.is_some();
-    if !outer.is_empty() && !is_covered {
-        return false;
-    }
-    let mut inside = Vec::new();
-    let mut sums: SmallVec<[ExprId; 2]> = SmallVec::new();
-    let (sum, step) = reduction.sum(kernel, row, whole, out);
-    let body = kernel.stmts.single(step);
-    let extent = kernel.arena.index(n / row);
-    inside.push(kernel.stmts.push(Stmt::For(For { var, extent, body, kind: LoopKind::Serial, ..*l })));
-    sums.push(sum);
-    match last {
-        // In loops around it, it has a register of its own, so that it need not wait for the row before it.
-        Some(term) if !outer.is_empty() => {
-            let (other, step) = reduction.sum(kernel, row, term, out);
-            inside.push(kernel.stmts.push(step));
-            sums[0] = kernel.arena.binary(sum_op, sum, other);
-        }
-        Some(term) => {
-            if let Stmt::Set { local, .. } = step {
-                let value = kernel.arena.binary(sum_op, sum, term);
-                inside.push(kernel.stmts.push(Stmt::Set { local, value }));
-            }
-        }
-        None => {}
-    }
-    match rest {
-        Some(term) if !outer.is_empty() => {
-            let (sum, step) = reduction.sum(kernel, left, term, out);
-            inside.push(kernel.stmts.push(step));
-            sums.push(sum);
-        }
-        // Once, it needs no register.
-        Some(term) => sums.push(term),
-        None => {}
-    }
-    for o in outer.iter().rev() {
-        let body = kernel.stmts.body(&inside);
-        inside = vec![kernel.stmts.push(Stmt::For(For { body, ..*o }))];
-    }
-    out.extend(inside);
-    let element = kernel.arena.load(buffer, index, Ty::scalar(kernel.buffer(buffer).dtype));
-    let value = sums.into_iter().fold(element, |value, sum| {
-        let mut all = kernel.arena.reduce(sum_op, sum);
-        if is_condition {
-            let zero = kernel.arena.int(0, dtype);
-            all = kernel.arena.compare(CmpOp::Ne, all, zero);
-        }
-        kernel.arena.binary(op, value, all)
-    });
-    out.push(kernel.stmts.push(Stmt::Store { buffer, index, value }));
-    if !is_covered {
-        let (var, e) = kernel.arena.new_index(kernel.arena.var(l.var).name);
-        let at = kernel.arena.add_const(e, n - left);
-        let body = Substitution::of(l.var, at).copy(kernel, l.body);
-        let extent = kernel.arena.index(left);
-        let rest = For { var, extent, body, kind: LoopKind::Serial, ..*l };
-        // The remainder may still fill a vector.
-        if !horizontal(kernel, &rest, machine, out) {
-            out.push(kernel.stmts.push(Stmt::For(rest)));
-        }
-    }
-    true
-}
-
-/// Whether a condition consists of conditions in memory.
-fn is_of_booleans(arena: &Arena, e: ExprId) -> bool {
-    let all = |list: &[ExprId]| list.iter().all(|&a| is_of_booleans(arena, a));
-    arena.dtype(e) == DType::Bool
-        && match arena.expr(e) {
-            Expr::Load(..) => true,
-            Expr::Not(a) => all(&[a]),
-            Expr::Binary(BinOp::And | BinOp::Or, a, b) | Expr::Compare(CmpOp::Eq | CmpOp::Ne, a, b) => all(&[a, b]),
-            Expr::Call(Intrinsic::BitAnd | Intrinsic::BitOr, list) => all(arena.list(list)),
-            _ => false,
-        }
-}
-
-/// What partial sums have in common.
-struct Reduction {
-    op: BinOp,
-    neutral: ExprId,
-    dtype: DType,
-    name: Symbol,
-}
-
-impl Reduction {
-    /// A register of partial sums, set before the loops, and the statement that adds a term.
-    fn sum(&self, kernel: &mut Kernel, lanes: i64, term: ExprId, out: &mut Vec<StmtId>) -> (ExprId, Stmt) {
-        let local = kernel.arena.new_local(self.name, Ty::vector(self.dtype, lanes as u16));
-        let start = kernel.arena.broadcast(self.neutral, lanes as u16);
-        out.push(kernel.stmts.push(Stmt::Set { local, value: start }));
-        let sum = kernel.arena.local_expr(local);
-        let value = match kernel.arena.expr(term) {
-            // A dot product accumulates by itself.
-            Expr::Dot4(zero, a, b) if self.op == BinOp::Add && kernel.arena.is_number(zero, 0) => {
-                kernel.arena.dot4(sum, a, b)
-            }
-            _ => kernel.arena.binary(self.op, sum, term),
-        };
-        (sum, Stmt::Set { local, value })
-    }
-}
-
-/// The operator and the other operand of `buffer[index] op term`, if reordering is allowed.
-fn combined(arena: &mut Arena, buffer: BufferId, index: ExprId, value: ExprId) -> Option<(BinOp, ExprId)> {
-    let is_old = |arena: &Arena, e| matches!(arena.expr(e), Expr::Load(b, i) if b == buffer && i == index);
-    if let Expr::Dot4(acc, a, b) = arena.expr(value)
-        && is_old(arena, acc)
-    {
-        let zero = arena.int(0, DType::Int32);
-        return Some((BinOp::Add, arena.dot4(zero, a, b)));
-    }
-    let (op, a, b) = match arena.expr(value) {
-        Expr::Binary(op, a, b) => (op, a, b),
-        // Both operands are evaluated, unlike those of `and` and `or`.
-        Expr::Call(f @ (Intrinsic::BitAnd | Intrinsic::BitOr), list) if arena.dtype(value) == DType::Bool => {
-            let &[a, b] = arena.list(list) else { return None };
-            let op = if f == Intrinsic::BitAnd { BinOp::And } else { BinOp::Or };
-            return if is_old(arena, a) { Some((op, b)) } else { is_old(arena, b).then_some((op, a)) };
-        }
-        _ => return None,
-    };
-    match op {
-        BinOp::Add | BinOp::Mul | BinOp::Min | BinOp::Max => {
-            // If an operand is NaN, minimum and maximum return the second one, so the order determines which NaN
-            // remains. That order is not preserved for floats that may be reassociated.
-            if is_old(arena, a) {
-                Some((op, b))
-            } else if is_old(arena, b) {
-                Some((op, a))
-            } else {
-                None
-            }
-        }
-        BinOp::Sub | BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod | BinOp::And | BinOp::Or => None,
-    }
 }

@@ -1,13 +1,13 @@
 //! # `row_tiles`
 //!
-//! *When*: a block without reduction, in a program without reductions, that no other rule has tiled, and whose loops are its
-//! iteration variables, at least two of them with more than one iteration; or a reduction of a single operand along its
-//! innermost loops that is the only block. *What*: a loop over rows, and the innermost one, are split by sampled sizes (1 to 8 rows, 1 to 16
-//! vectors or all columns), and the tile goes innermost with its rows unrolled (`unroll`). If the block is the only
-//! one, one sketch is unchanged, and there is one for each of the two innermost loops that may be the rows. Of a
-//! reduction, rows are split and unrolled. *Why*: rows of a tile share what they read, and what their indices have in common; loops within
-//! one tile fill the processor while a row waits for its indices. *Seeds*: all columns of one row, 4 rows and 2 vectors, 8 and
-//! all, 1 and 2, 4 and all, 8 and 4.
+//! *When*: a block without reduction, in a program without reductions, that no other rule has tiled, and whose loops are
+//! its iteration variables, at least two of them with more than one iteration; or a reduction of a single operand along
+//! its innermost loops that is the only block. *What*: a loop over rows, and the innermost one, are split by sampled sizes
+//! (1 to 8 rows; 1 to 16 vectors, or all columns), and the tile goes innermost with its rows unrolled (`unroll`). If the
+//! block is the only one, one sketch is unchanged, and there is one for each of the two innermost loops that may be the
+//! rows. Of a reduction, rows are split and unrolled. *Why*: rows of a tile share what they read, and what their indices
+//! have in common; while one waits for its indices, the processor works on the others. *Seeds*: 1 row of all columns, 4
+//! rows of 2 vectors, 8 of all, 1 of 2, 4 of all, 8 of 4.
 //!
 //! ```python
 //! @T.prim_func
@@ -46,8 +46,8 @@
 //! for i0: for i1 in unroll(4): for k: S[i0 * 4 + i1] += A[i0 * 4 + i1, k]
 //! ```
 //!
-//! *Why*: see above. Elements side by side along the only loop get no tiles: on none of over 100 such operators were they
-//! faster by more than the noise.
+//! *Why*: see above. Elements side by side along the only loop get no tiles: of over 100 such operators, none was faster
+//! with tiles by more than the noise.
 
 use super::super::access::Access;
 use super::super::analysis::{const_extent, has_single_child, is_spatial, is_trivial_binding, live_block};
@@ -124,10 +124,18 @@ impl Rule for RowTiles {
     }
 }
 
+/// A loop with more than one iteration.
+#[derive(Clone, Copy)]
+struct Long {
+    /// Its position, which is that of its iteration variable.
+    at: usize,
+    kind: IterKind,
+    extent: i64,
+}
+
 /// Loops to split, by their positions, with candidate sizes.
 struct Tiling {
-    rows: usize,
-    n_rows: Vec<i64>,
+    rows: (usize, Vec<i64>),
     /// The innermost loop, unless it is a reduction.
     columns: Option<(usize, Vec<i64>)>,
     /// Number of elements of a vector.
@@ -144,44 +152,38 @@ impl RowTiles {
             return Err(Reason::Bindings);
         }
         let node = func.block(id);
-        let loops = func.loops_above(id.stmt());
         let mut long = Vec::new();
-        for (at, &l) in loops.iter().enumerate() {
+        for (at, (l, iter)) in func.loops_above(id.stmt()).into_iter().zip(&node.iters).enumerate() {
             let node = func.loop_(l);
             let extent = const_extent(func, l).ok_or(Reason::Loops)?;
             if !matches!(node.kind, LoopKind::Serial) || !node.annotations.is_empty() || !has_single_child(func, l) {
                 return Err(Reason::Loops);
             }
             if extent != 1 {
-                long.push((at, node_kind(func, id, at), extent));
+                long.push(Long { at, kind: iter.kind, extent });
             }
         }
-        let is_alone = blocks(func).count() == 1;
-        let reduces = blocks(func).any(|b| !is_spatial(func, b));
-        if reduces && !is_alone {
+        if blocks(func).count() > 1 && blocks(func).any(|b| !is_spatial(func, b)) {
             return Err(Reason::Chain);
         }
         let lanes = node.writes.first().map_or(1, |w| self.machine.lanes(func.arena.buffer(w.buffer).dtype));
-        let n_spatial = long.iter().take_while(|l| l.1 == IterKind::Spatial).count();
-        let sizes = |extent: i64| ROWS.into_iter().filter(|&r| r <= extent).collect::<Vec<i64>>();
-        match (&long[..n_spatial], &long[n_spatial..]) {
-            (_, rest) if rest.iter().any(|l| matches!(l.1, IterKind::Scan | IterKind::Opaque)) => Err(Reason::Ordered),
-            (_, rest) if rest.iter().any(|l| l.1 == IterKind::Spatial) => Err(Reason::ReducesOutside),
+        let rows = |l: &Long| (l.at, ROWS.into_iter().filter(|&r| r <= l.extent).collect::<Vec<i64>>());
+        let n_spatial = long.iter().take_while(|l| l.kind == IterKind::Spatial).count();
+        match long.split_at(n_spatial) {
+            (_, rest) if rest.iter().any(|l| matches!(l.kind, IterKind::Scan | IterKind::Opaque)) => {
+                Err(Reason::Ordered)
+            }
+            (_, rest) if rest.iter().any(|l| l.kind == IterKind::Spatial) => Err(Reason::ReducesOutside),
             ([], []) => Err(Reason::Single),
             ([], _) => Err(Reason::OneResult),
-            (spatial, [_, ..]) if !reads_once(func, id, spatial.iter().map(|l| l.0)) => Err(Reason::Rules),
-            ([.., row], [_, ..]) => Ok(vec![Tiling { rows: row.0, n_rows: sizes(row.2), columns: None, lanes }]),
-            (&[only], []) => Err(if is_contiguous(func, id, only.0) { Reason::Contiguous } else { Reason::OneLoop }),
-            (&[ref rows @ .., (columns, _, extent)], []) => {
-                let widths = VECTORS.iter().map(|v| v * lanes).filter(|&w| w < extent);
-                let widths: Vec<i64> = widths.chain([extent]).collect();
-                let tiling = |row: &(usize, IterKind, i64)| Tiling {
-                    rows: row.0,
-                    n_rows: sizes(row.2),
-                    columns: Some((columns, widths.clone())),
-                    lanes,
-                };
-                Ok(rows.iter().rev().take(ROW_LOOPS).map(tiling).collect())
+            (spatial, [_, ..]) if !reads_once(func, id, spatial) => Err(Reason::Rules),
+            ([.., row], [_, ..]) => Ok(vec![Tiling { rows: rows(row), columns: None, lanes }]),
+            ([only], []) => Err(if is_contiguous(func, id, only.at) { Reason::Contiguous } else { Reason::OneLoop }),
+            ([outer @ .., inner], []) => {
+                let widths = VECTORS.iter().map(|v| v * lanes).filter(|&w| w < inner.extent);
+                let columns = (inner.at, widths.chain([inner.extent]).collect::<Vec<i64>>());
+                let tiling = |l: &Long| Tiling { rows: rows(l), columns: Some(columns.clone()), lanes };
+                Ok(outer.iter().rev().take(ROW_LOOPS).map(tiling).collect())
             }
         }
     }
@@ -189,30 +191,24 @@ impl RowTiles {
     fn carry_out(&self, sch: &mut Schedule, block: Rv, tiling: &Tiling) -> Result<(), ScheduleError> {
         let (rows, vectors) = PROMISING[self.variant.min(PROMISING.len() - 1)];
         let loops = sch.get_loops(block)?;
-        let size = sch.choose_among(&tiling.n_rows, largest(&tiling.n_rows, rows))?;
-        let row = sch.split(loops[tiling.rows], vec![Arg::None, size.into()])?;
-        let mut outer: Vec<Rv> = Vec::with_capacity(loops.len());
-        let mut inner = vec![row[1]];
-        match &tiling.columns {
-            None => {
-                sch.unroll(row[1])?;
-                return Ok(());
+        let (at, sizes) = &tiling.rows;
+        let size = sch.choose_among(sizes, largest(sizes, rows))?;
+        let row = sch.split(loops[*at], vec![Arg::None, size.into()])?;
+        if let Some((columns, widths)) = &tiling.columns {
+            let mut outer: Vec<Rv> = (0..*columns).filter(|other| other != at).map(|other| loops[other]).collect();
+            let mut inner = vec![row[1]];
+            outer.push(row[0]);
+            if let [_] = widths[..] {
+                inner.push(loops[*columns]);
+            } else {
+                let width = sch.choose_among(widths, largest(widths, vectors.saturating_mul(tiling.lanes)))?;
+                let column = sch.split(loops[*columns], vec![Arg::None, width.into()])?;
+                outer.push(column[0]);
+                inner.push(column[1]);
             }
-            Some((columns, widths)) => {
-                outer.extend((0..*columns).filter(|&at| at != tiling.rows).map(|at| loops[at]));
-                outer.push(row[0]);
-                if let [_] = widths[..] {
-                    inner.push(loops[*columns]);
-                } else {
-                    let width = sch.choose_among(widths, largest(widths, vectors.saturating_mul(tiling.lanes)))?;
-                    let column = sch.split(loops[*columns], vec![Arg::None, width.into()])?;
-                    outer.push(column[0]);
-                    inner.push(column[1]);
-                }
-                inner.extend(&loops[columns + 1..]);
-            }
+            inner.extend(&loops[columns + 1..]);
+            sch.reorder(&[outer, inner].concat())?;
         }
-        sch.reorder(&[outer, inner].concat())?;
         sch.unroll(row[1])
     }
 }
@@ -222,16 +218,11 @@ fn blocks(func: &Func) -> impl Iterator<Item = BlockId> + '_ {
     func.blocks().into_iter().filter(|&b| b != func.root)
 }
 
-/// The kind of the iteration variable that is bound to the loop at a position.
-fn node_kind(func: &Func, id: BlockId, at: usize) -> IterKind {
-    func.block(id).iters[at].kind
-}
-
 /// Whether a reduction reads a single operand, other elements in each iteration of the given loops.
-fn reads_once(func: &Func, id: BlockId, mut loops: impl Iterator<Item = usize>) -> bool {
+fn reads_once(func: &Func, id: BlockId, loops: &[Long]) -> bool {
     let [read] = &func.block(id).reads[..] else { return false };
     let access = Access::of_block(func, id, read);
-    func.block(id).writes.len() == 1 && access.is_some_and(|a| loops.all(|at| a.strides[at] != 0))
+    func.block(id).writes.len() == 1 && access.is_some_and(|a| loops.iter().all(|l| a.strides[l.at] != 0))
 }
 
 /// Whether each access of the block advances by one element, or none, with the iteration variable at a position.

@@ -205,41 +205,62 @@ impl Generator {
 
     pub(super) fn tuple(&mut self) -> Program {
         let dtype = self.pick(&["float32", "float32", "float64", "int32"]);
-        let (n, m) = (self.extent(6), self.extent(80));
-        let x = format!("X[i * {m} + k]");
+        let input = if dtype == "float32" { self.pick(&[dtype, dtype, "float16", "uint8"]) } else { dtype };
+        let (n, rows) = (self.extent(6), self.pick(&[1, 1, 3]));
+        let m = self.extent(80) * self.pick(&[1, 1, 4]);
+        let (row, length) = if rows > 1 { (format!("q * {m} + "), rows * m) } else { (String::new(), m) };
+        let x = format!("X[i * {length} + {row}k]");
+        let x = if input == dtype { x } else { format!("cast({dtype}, {x})") };
         let op = self.pick(&["<", ">", "<=", ">="]);
         let (zero, far) = (c(dtype, 0.0), if op.starts_with('<') { c(dtype, 100.0) } else { c(dtype, 0.0) });
-        let body = match below(&mut self.rng, 3) {
+        // Two results that do not depend on each other, or that the second one does.
+        let pair = |generator: &mut Generator, first: String, second: String| {
+            if generator.chance(2) {
+                return format!("V[i] = {first} U[i] = {second}");
+            }
+            format!("let v: {dtype} = {first} let u: {dtype} = {second} V[i] = v U[i] = u")
+        };
+        let (start, step) = match below(&mut self.rng, 4) {
             // The maximum and its index.
-            0 => format!(
-                "V[i] = {far} P[i] = int32(0)
-    for k in {m} reduction {{
-      let better: bool = {x} {op} V[i]
+            0 => (
+                format!("V[i] = {far} P[i] = int32(0)"),
+                format!(
+                    "let better: bool = {x} {op} V[i]
       let place: int32 = select(better, cast(int32, k), P[i])
       let value: {dtype} = select(better, {x}, V[i])
-      P[i] = place V[i] = value
-    }}"
+      P[i] = place V[i] = value"
+                ),
             ),
             // A sum and a maximum.
-            1 => format!(
-                "V[i] = {zero} U[i] = {zero} P[i] = int32(3)
-    for k in {m} reduction {{ V[i] = V[i] + {x} U[i] = max(U[i], {x}) }}"
+            1 => (
+                format!("V[i] = {zero} U[i] = {zero} P[i] = int32(3)"),
+                pair(self, format!("V[i] + {x}"), format!("max(U[i], {x})")),
             ),
             // Moments.
-            _ => format!(
-                "V[i] = {zero} U[i] = {zero} P[i] = int32(4)
-    for k in {m} reduction {{ V[i] = V[i] + {x} U[i] = U[i] + {x} * {x} }}"
+            2 => (
+                format!("V[i] = {zero} U[i] = {zero} P[i] = int32(4)"),
+                pair(self, format!("V[i] + {x}"), format!("U[i] + {x} * {x}")),
+            ),
+            // A maximum of maxima so far.
+            _ => (
+                format!("V[i] = {zero} U[i] = {zero} P[i] = int32(5)"),
+                pair(self, format!("max(V[i], {x})"), "min(U[i], V[i])".to_string()),
             ),
         };
+        let loops = match rows {
+            1 => format!("for k in {m} reduction {{ {step} }}"),
+            _ => format!("for q in {rows} reduction {{ for k in {m} reduction {{ {step} }} }}"),
+        };
         let text = format!(
-            "kernel @tuple(X: in {dtype}[{}], V: inout {dtype}[{n}], U: inout {dtype}[{n}], P: inout int32[{n}]) {{
+            "kernel @tuple(X: in {input}[{}], V: inout {dtype}[{n}], U: inout {dtype}[{n}], P: inout int32[{n}]) {{
   for i in {n} independent {{
-    {body}
+    {start}
+    {loops}
   }}
 }}
 ",
-            n * m
+            n * length
         );
-        self.sums(text, dtype, m)
+        self.sums(text, dtype, length)
     }
 }
