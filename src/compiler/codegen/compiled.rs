@@ -60,6 +60,8 @@ pub fn compile(kernel: &Kernel, options: &CodegenOptions) -> Result<CompiledKern
     let mut optimized = opt::optimize(kernel.clone(), options);
     let optimize = started.elapsed();
     let (mut compiled, _) = assemble(&mut optimized, options, false)?;
+    // Passes may read elements as another type of their size.
+    compiled.params = kernel.params().to_vec();
     compiled.times.optimize = optimize;
     tracing::trace!("{:?}", compiled.times);
     Ok(compiled)

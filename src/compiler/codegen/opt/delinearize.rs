@@ -12,14 +12,16 @@
 //! This pass runs after a simplification, which leaves only necessary divisions, and before another one, which uses the
 //! ranges of the new variables.
 
-use crate::ir::BinOp;
+use super::machine::Machine;
+use super::vectorize::{LONGEST_PERIOD, period};
 use crate::ir::expr::FxBuild;
-use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand};
-use crate::loopir::{Arena, Body, Expr, ExprId, For, Kernel, LoopKind, Stmt, VarId};
+use crate::ir::{BinOp, Intrinsic};
+use crate::loopir::rewrite::{Substitution, for_each_expr, for_each_operand, mentions_var};
+use crate::loopir::{Affine, Arena, Body, Expr, ExprId, For, Iterations, Kernel, LoopKind, Stmt, VarId};
 use hashbrown::{HashMap, HashSet};
 
 /// Delinearises all fused loops. Returns whether there were any.
-pub(super) fn delinearize(kernel: &mut Kernel) -> bool {
+pub(super) fn delinearize(kernel: &mut Kernel, machine: &Machine) -> bool {
     let mut cuts = Cuts::default();
     let body = kernel.body;
     kernel.for_each_stmt(body, &mut |_, stmt| {
@@ -37,7 +39,10 @@ pub(super) fn delinearize(kernel: &mut Kernel) -> bool {
             true => cuts.iter().map(|&cut| n / cut * cut).filter(|&n| n > 0).min().unwrap_or(n),
             false => n,
         };
-        let chain = chain(cuts, whole);
+        let mut chain = chain(cuts, whole);
+        if machine.vectors.has_regions() {
+            keep_rows(kernel, &l, whole, &mut chain);
+        }
         if chain.is_empty() || l.kind == LoopKind::Parallel {
             return out.push(id);
         }
@@ -115,6 +120,68 @@ fn chain(cuts: &[i64], n: i64) -> Vec<i64> {
         }
     }
     chain
+}
+
+/// Number of elements in a row of vectors that a sum takes at a time.
+const ROW: i64 = 64;
+
+/// Maximum number of elements of a group that shares a word or a factor: a row of narrower vectors has half as many as `ROW`.
+const GROUP: i64 = ROW / 2;
+
+/// Lanes of a vector for which a loop of its own is worth while.
+const LANES: i64 = 16;
+
+/// Takes away the divisors that are fewer elements than a vector, or than a row of them, where numbers that are packed in words are read
+/// beside contiguous elements:
+///
+/// ```text
+/// for k in 4096: Y[j] = Y[j] + X[k] * cast(float32, (W[j * 512 + k // 8] >> k % 8 * 4) & 15)
+/// ```
+///
+/// In rows of vectors, `k % 8 * 4` is the same for each of them, and `W` is a few words whose lanes are repeated; in a loop of its own, the
+/// digit would fill half a vector.
+fn keep_rows(kernel: &Kernel, l: &For, n: i64, chain: &mut Vec<i64>) {
+    let arena = &kernel.arena;
+    let &[s] = kernel.stmts.list(l.body) else { return };
+    let Stmt::Store { index, value, .. } = kernel.stmts.get(s) else { return };
+    let stride = |index| Affine::of(arena, index).stride(arena, l.var);
+    // A sum takes rows of several vectors, elements are made in single ones.
+    let (group, row) = match (l.iterations, stride(index)) {
+        (Iterations::Reduction, _) => (GROUP, ROW),
+        (Iterations::Independent, Some(1)) if shifts_by(arena, value, l.var) => (LONGEST_PERIOD, LANES),
+        _ => return,
+    };
+    let inner = chain.iter().copied().find(|&cut| cut > group).unwrap_or(n);
+    let first = chain.first().copied().unwrap_or(n);
+    if inner % row != 0 || arena.dtype(value).bytes() != 4 || first >= LANES || row % first != 0 {
+        return;
+    }
+    let (mut is_contiguous, mut fits) = (stride(index) == Some(1), true);
+    for_each_expr(arena, value, &mut |e| {
+        let Expr::Load(_, index) = arena.expr(e) else { return };
+        match stride(index) {
+            Some(0) => {}
+            Some(1) => is_contiguous = true,
+            Some(_) => fits = false,
+            None => fits &= period(arena, index, l.var, inner).is_some(),
+        }
+    });
+    if is_contiguous && fits {
+        chain.retain(|&cut| cut > group);
+    }
+}
+
+/// Whether an expression shifts by amounts that depend on a variable.
+fn shifts_by(arena: &Arena, e: ExprId, var: VarId) -> bool {
+    let mut found = false;
+    for_each_expr(arena, e, &mut |e| {
+        if let Expr::Call(Intrinsic::ShiftRight, list) = arena.expr(e)
+            && let &[_, by] = arena.list(list)
+        {
+            found |= mentions_var(arena, by, &mut |v| v == var);
+        }
+    });
+    found
 }
 
 /// The loop as a nest with one loop per digit, outermost first.

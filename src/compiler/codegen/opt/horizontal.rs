@@ -22,7 +22,7 @@
 
 use super::functions::pressure;
 use super::machine::Machine;
-use super::vectorize::{MEMORY_BYTES, largest_power, stride};
+use super::vectorize::{MEMORY_BYTES, gcd_of, largest_power, period, stride};
 use super::widen::{Widener, is_byte, is_masked, is_short as is_short_element};
 use crate::codegen::facts::{loads, neutral};
 use crate::ir::{BinOp, CmpOp, DType, Intrinsic};
@@ -42,6 +42,9 @@ const SHORTEST_OF_BYTES: i64 = 4;
 
 /// Minimum number of contiguous elements that become one vector.
 const SHORTEST: i64 = 4;
+
+/// Maximum number of iterations after which digits of indices repeat: groups of packed numbers that share a factor.
+const LONGEST_PERIOD: i64 = 64;
 
 /// Maximum number of reductions in one loop.
 const MOST: usize = 4;
@@ -124,6 +127,8 @@ struct Reduction {
     partial: i64,
     /// Whether the remainder can be read with a mask.
     has_short: bool,
+    /// Number of iterations after which the digits of indices repeat, such as those of packed numbers; 1 if there are none.
+    period: i64,
 }
 
 impl Reduction {
@@ -173,6 +178,7 @@ impl Reduction {
             machine.vectors.has_regions() && (is_masked(dtype) || has_narrow && is_sum && dtype.is_half());
         // Wider elements take several registers for each of the sums.
         let mut is_wide = false;
+        let mut repeats = 1;
         for_each_expr(arena, term, &mut |e| match arena.expr(e) {
             Expr::Call(f, _) => is_busy |= pressure(f, arena.dtype(e), machine) > 0,
             Expr::Load(b, i) => {
@@ -187,13 +193,19 @@ impl Reduction {
                             && (is_short_element(of) || is_byte(of));
                         has_short &= of == dtype || is_widened;
                     }
+                    None if arena.lanes(e) == 1 && machine.vectors.has_regions() => {
+                        match period(arena, i, l.var, LONGEST_PERIOD) {
+                            Some(period) => repeats = repeats / gcd_of(repeats, period) * period,
+                            None => fits = false,
+                        }
+                    }
                     _ => fits = false,
                 }
             }
             Expr::Local(_) => fits = false,
             _ => {}
         });
-        if !fits || !mentions_var(arena, term, &mut |v| v == l.var) {
+        if !fits || repeats > LONGEST_PERIOD || !mentions_var(arena, term, &mut |v| v == l.var) {
             return None;
         }
         // Functions keep the machine busy, and need the registers.
@@ -211,6 +223,7 @@ impl Reduction {
             is_of_bytes,
             partial,
             has_short,
+            period: repeats,
         })
     }
 
@@ -228,6 +241,8 @@ struct Rows {
     may_overlap: bool,
     /// Whether a remainder of a row can be read with a mask.
     has_short: bool,
+    /// Whether digits of indices repeat in each row.
+    repeats: bool,
 }
 
 /// What is left after the last whole row.
@@ -262,6 +277,11 @@ impl Rows {
         } else {
             return None;
         };
+        // Whole rows have whole periods.
+        let period = found.iter().fold(1, |period, r| period / gcd_of(period, r.period) * r.period);
+        if period > 1 && (row % period != 0 || n % row != 0) {
+            return None;
+        }
         // Without a loop, a condition that is stored would be kept in a register of one byte, which regions with lanes of 32 bits
         // do not have.
         let has_loop = n / row > 1 || !nest.outer.is_empty();
@@ -269,7 +289,7 @@ impl Rows {
         let may_overlap = found.iter().all(overlaps);
         // In loops around it, the remainder has sums of its own.
         let is_covered = n % row == 0 || has_short || may_overlap;
-        (is_covered || nest.outer.is_empty()).then_some(Rows { n, row, may_overlap, has_short })
+        (is_covered || nest.outer.is_empty()).then_some(Rows { n, row, may_overlap, has_short, repeats: period > 1 })
     }
 
     fn emit(
@@ -287,9 +307,9 @@ impl Rows {
         let base = kernel.arena.mul_const(e, row);
         let mut terms = Vec::with_capacity(found.len());
         for r in found {
-            let Some(whole) = Widener::new(l.var, base, row as u16).value(&mut kernel.arena, r.term) else {
-                return false;
-            };
+            let widener = Widener::new(l.var, base, row as u16);
+            let mut widener = if self.repeats { widener.with_repeated_lanes() } else { widener };
+            let Some(whole) = widener.value(&mut kernel.arena, r.term) else { return false };
             terms.push((whole, self.left(kernel, l, r.term)));
         }
         let loops = terms.iter().filter(|(_, rest)| matches!(rest, Left::Loop)).count();
@@ -364,7 +384,7 @@ impl Rows {
 
     /// What is left of a term after the last whole row.
     fn left(&self, kernel: &mut Kernel, l: &For, term: ExprId) -> Left {
-        let Rows { n, row, may_overlap, has_short } = *self;
+        let Rows { n, row, may_overlap, has_short, .. } = *self;
         let left = n % row;
         if left == 0 {
             return Left::Nothing;

@@ -45,6 +45,7 @@ mod separate_windows;
 mod several_rows;
 mod share_out;
 mod shared_divisors;
+mod signed_words;
 mod simplify;
 mod specialize;
 mod speculate;
@@ -111,7 +112,8 @@ const PIPELINE: &[Pass] = &[
     Pass { name: "powers", run: Plain(|k, _| functions::powers(k)) },
     Pass { name: "specialize", run: Simplified(specialize::specialize) },
     Pass { name: "in_place", run: Simplified(|k, _| in_place::in_place(k)) },
-    Pass { name: "delinearize", run: Simplified(|k, _| delinearize::delinearize(k)) },
+    Pass { name: "signed_words", run: Simplified(|k, _| signed_words::signed_words(k)) },
+    Pass { name: "delinearize", run: Simplified(delinearize::delinearize) },
     Pass { name: "scan", run: Simplified(scan::scan) },
     Pass { name: "planes_in_lanes", run: Simplified(planes_in_lanes::planes_in_lanes) },
     Pass { name: "separate_windows", run: Simplified(separate_windows::separate_windows) },

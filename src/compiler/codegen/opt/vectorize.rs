@@ -132,7 +132,7 @@ impl Shape {
                                 Some(n) if own == 1 && n.abs() <= MOST_APART && machine.vectors.has_regions() => {
                                     shape.pressure += n.unsigned_abs() as usize;
                                 }
-                                None if own == 1 && machine.vectors.has_regions() => match period(arena, index, l.var) {
+                                None if own == 1 && machine.vectors.has_regions() => match period(arena, index, l.var, LONGEST_PERIOD) {
                                     Some(period) => {
                                         shape.period = shape.period / gcd_of(shape.period, period) * period;
                                         shape.pressure += 1;
@@ -261,20 +261,20 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-fn gcd_of(a: i64, b: i64) -> i64 {
+pub(super) fn gcd_of(a: i64, b: i64) -> i64 {
     gcd(a.unsigned_abs(), b.unsigned_abs()) as i64
 }
 
 /// The number of iterations after which indices repeat with an offset, if an index has the variable in digits (`v //
-/// 3`, `v % 3`) with steps of at most two elements.
-pub(super) fn period(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
+/// 3`, `v % 3`), divided by at most `longest`, with steps of at most two elements.
+pub(super) fn period(arena: &Arena, index: ExprId, var: VarId, longest: i64) -> Option<i64> {
     let mut period = 1;
     for &(atom, c) in &Affine::of(arena, index).terms {
         if !mentions_var(arena, atom, &mut |v| v == var) {
             continue;
         }
         let Expr::Binary(BinOp::FloorDiv | BinOp::FloorMod, a, b) = arena.expr(atom) else { return None };
-        let d = arena.as_int(b).filter(|&d| (2..=LONGEST_PERIOD).contains(&d))?;
+        let d = arena.as_int(b).filter(|&d| (2..=longest).contains(&d))?;
         if arena.as_var(a) != Some(var) || !(0..=2).contains(&c) {
             return None;
         }
@@ -284,7 +284,7 @@ pub(super) fn period(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
 }
 
 /// Maximum period of a vectorised loop.
-const LONGEST_PERIOD: i64 = 8;
+pub(super) const LONGEST_PERIOD: i64 = 8;
 
 /// The stride of an access along a variable, if constant.
 pub(super) fn stride(arena: &Arena, index: ExprId, var: VarId) -> Option<i64> {
@@ -328,7 +328,7 @@ fn vectors(kernel: &mut Kernel, l: &For, shape: &Shape, machine: &Machine) -> Op
             continue;
         }
         let at = kernel.arena.mul_const(e, width);
-        let body = widener(at, width).body(kernel, l.body)?;
+        let body = widener(at, width).with_repeated_lanes().body(kernel, l.body)?;
         done += pieces * width;
         let extent = kernel.arena.index(pieces);
         made.push(kernel.stmts.push(Stmt::For(For { var, extent, body, kind: LoopKind::Serial, ..*l })));

@@ -1,6 +1,7 @@
 //! Widens the expressions and statements of one iteration to several lanes.
 
 use super::constant_lanes;
+use super::vectorize::{LONGEST_PERIOD, period};
 use crate::codegen::facts::{can_fail, fails, is_speculable};
 use crate::codegen::wide::is_scatterable;
 use crate::ir::expr::FxBuild;
@@ -25,6 +26,8 @@ pub(super) struct Widener {
     gathers: bool,
     /// The first iteration, if it is a number: then what depends on the loop alone is computed now.
     first: Option<i64>,
+    /// Whether the base is a multiple of the number of lanes.
+    repeats: bool,
     /// Variables that differ between lanes.
     varying: HashSet<VarId, FxBuild>,
     memo: ExprMap,
@@ -43,6 +46,7 @@ impl Widener {
             narrow_masks: false,
             gathers: false,
             first: None,
+            repeats: false,
             varying: HashSet::from_iter([var]),
             memo: ExprMap::default(),
             renamed: Substitution::of(var, base),
@@ -67,6 +71,12 @@ impl Widener {
     /// Sets that what depends on the loop alone becomes constants. The base must be a number.
     pub(super) fn with_constants(self, arena: &Arena) -> Widener {
         Widener { first: arena.as_int(self.base), ..self }
+    }
+
+    /// Sets that the base is a multiple of the number of lanes, so that what depends on remainders of the counter by divisors of that
+    /// number is the same for each vector.
+    pub(super) fn with_repeated_lanes(self) -> Widener {
+        Widener { repeats: true, ..self }
     }
 
     fn varies(&self, arena: &Arena, e: ExprId) -> bool {
@@ -221,6 +231,12 @@ impl Widener {
         {
             return Some(constants);
         }
+        if self.repeats
+            && depends_on_remainders(arena, e, self.var, i64::from(lanes))
+            && let Some(constants) = constant_lanes::lanes(arena, e, self.var, 0, lanes)
+        {
+            return Some(constants);
+        }
         Some(match arena.expr(e) {
             Expr::Int(_) | Expr::Float(_) | Expr::Local(_) => return None,
             Expr::Var(v) if v == self.var => arena.ramp(self.base, 1, lanes),
@@ -247,7 +263,7 @@ impl Widener {
                             indices.into_iter().map(|index| self.uniform(arena, index)).collect();
                         constant_lanes::elements(arena, buffer, arena.dtype(e), &indices)?
                     }
-                    None if is_periodic(arena, index, self.var) => self.pack(arena, e)?,
+                    None if self.is_periodic(arena, index) => self.pack(arena, e)?,
                     None if self.gathers && is_scatterable(arena.dtype(e)) => {
                         let index = self.wide(arena, index)?;
                         arena.gather(buffer, index, arena.dtype(e))
@@ -409,6 +425,12 @@ impl Widener {
         !mentions_var(arena, e, &mut |v| v != self.var && self.varying.contains(&v))
     }
 
+    /// Whether an index has a constant stride, or repeats with an offset: then elements are taken from few registers.
+    fn is_periodic(&self, arena: &Arena, index: ExprId) -> bool {
+        let longest = if self.repeats { i64::from(self.lanes) } else { LONGEST_PERIOD };
+        Affine::of(arena, index).stride(arena, self.var).is_some() || period(arena, index, self.var, longest).is_some()
+    }
+
     /// Packs lanes computed separately.
     fn pack(&mut self, arena: &mut Arena, e: ExprId) -> Option<ExprId> {
         if !self.depends_on_loop_only(arena, e) {
@@ -419,9 +441,19 @@ impl Widener {
     }
 }
 
-/// Whether an index has a constant stride, or repeats with an offset: then elements are taken from few registers.
-fn is_periodic(arena: &Arena, index: ExprId, var: VarId) -> bool {
-    Affine::of(arena, index).stride(arena, var).is_some() || super::vectorize::period(arena, index, var).is_some()
+/// Whether an expression depends on a variable only by its remainders by divisors of `n`.
+fn depends_on_remainders(arena: &Arena, e: ExprId, var: VarId, n: i64) -> bool {
+    match arena.expr(e) {
+        Expr::Var(v) => v != var,
+        Expr::Binary(BinOp::FloorMod, a, b) if arena.as_var(a) == Some(var) => {
+            arena.as_int(b).is_some_and(|d| d > 0 && n % d == 0)
+        }
+        _ => {
+            let mut all = true;
+            arena.for_each_child(e, |child| all &= depends_on_remainders(arena, child, var, n));
+            all
+        }
+    }
 }
 
 /// Whether a vector of elements of this type that are `stride` apart may be padded: region code assembles the lanes that

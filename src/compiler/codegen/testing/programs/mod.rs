@@ -10,6 +10,7 @@ mod lanes;
 mod layout;
 mod lookups;
 mod narrow;
+mod packed;
 mod padded;
 mod picked;
 mod planes;
@@ -80,11 +81,13 @@ pub enum Kind {
     Planes,
     /// Rows of bfloat16 that are computed lane by lane, and summed.
     Halves,
+    /// Numbers of a few bits, several to a word.
+    Packed,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 27] = [
+    pub const ALL: [Kind; 28] = [
         Kind::Contraction,
         Kind::Elementwise,
         Kind::Condition,
@@ -112,6 +115,7 @@ impl Kind {
         Kind::Scan,
         Kind::Planes,
         Kind::Halves,
+        Kind::Packed,
     ];
 }
 
@@ -158,6 +162,7 @@ pub fn program(kind: Kind, seed: u64) -> Program {
         Kind::Scan => g.scans(),
         Kind::Planes => g.planes(),
         Kind::Halves => g.halves(),
+        Kind::Packed => g.packed(),
     }
 }
 
