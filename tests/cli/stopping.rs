@@ -78,7 +78,7 @@ fn hostile(dir: &Path) -> Vec<Vec<String>> {
     };
     let words = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
     vec![
-        words(&[&file("blocks.tir", &many_blocks(300))]),
+        words(&[&file("blocks.tir", &many_blocks(800))]),
         words(&[&file("functions.tir", &many_functions(2000))]),
         words(&[&file("statements.tir", &many_statements(4000))]),
         // Reading, checking and storing it takes longer than the time limit.
