@@ -92,7 +92,7 @@ fn cases(stage: &str) -> Vec<Value> {
     cases
 }
 
-/// A space that holds one program says why, for each block of it.
+/// A space that holds one program says why, unless it has no blocks.
 #[test]
 fn a_space_of_one_program_has_reasons() {
     let mut programs: BTreeMap<String, Module> = BTreeMap::new();

@@ -12,6 +12,7 @@
 //! This pass runs after a simplification, which leaves only necessary divisions, and before another one, which uses the
 //! ranges of the new variables.
 
+use super::horizontal::ROW;
 use super::machine::Machine;
 use super::vectorize::{LONGEST_PERIOD, period};
 use crate::ir::expr::FxBuild;
@@ -121,9 +122,6 @@ fn chain(cuts: &[i64], n: i64) -> Vec<i64> {
     }
     chain
 }
-
-/// Number of elements in a row of vectors that a sum takes at a time.
-const ROW: i64 = 64;
 
 /// Maximum number of elements of a group that shares a word or a factor: a row of narrower vectors has half as many as `ROW`.
 const GROUP: i64 = ROW / 2;

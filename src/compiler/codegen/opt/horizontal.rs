@@ -43,8 +43,9 @@ const SHORTEST_OF_BYTES: i64 = 4;
 /// Minimum number of contiguous elements that become one vector.
 const SHORTEST: i64 = 4;
 
-/// Maximum number of iterations after which digits of indices repeat: groups of packed numbers that share a factor.
-const LONGEST_PERIOD: i64 = 64;
+/// Elements of 32 bits in a row of partial sums of the widest vectors. Digits of indices, such as those of packed numbers, repeat after
+/// as many at most.
+pub(super) const ROW: i64 = PARTIAL * 16;
 
 /// Maximum number of reductions in one loop.
 const MOST: usize = 4;
@@ -194,7 +195,7 @@ impl Reduction {
                         has_short &= of == dtype || is_widened;
                     }
                     None if arena.lanes(e) == 1 && machine.vectors.has_regions() => {
-                        match period(arena, i, l.var, LONGEST_PERIOD) {
+                        match period(arena, i, l.var, ROW) {
                             Some(period) => repeats = repeats / gcd_of(repeats, period) * period,
                             None => fits = false,
                         }
@@ -205,7 +206,7 @@ impl Reduction {
             Expr::Local(_) => fits = false,
             _ => {}
         });
-        if !fits || repeats > LONGEST_PERIOD || !mentions_var(arena, term, &mut |v| v == l.var) {
+        if !fits || repeats > ROW || !mentions_var(arena, term, &mut |v| v == l.var) {
             return None;
         }
         // Functions keep the machine busy, and need the registers.

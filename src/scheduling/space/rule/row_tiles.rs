@@ -125,7 +125,6 @@ impl Rule for RowTiles {
 }
 
 /// A loop with more than one iteration.
-#[derive(Clone, Copy)]
 struct Long {
     /// Its position, which is that of its iteration variable.
     at: usize,
